@@ -34,6 +34,7 @@ const LONGEST = [
   "test/shards/splits-seeds-1",
   "test/shards/splits-seeds-2",
   "test/faults/kill-sqlite",
+  "test/end-to-end/install",
   "test/end-to-end/wallet-sync",
   "test/end-to-end/wallet-sync-readme",
   "test/end-to-end/cli-server",
@@ -46,6 +47,8 @@ const LONGEST = [
   "test/faults/crashed-sqlite",
   "test/end-to-end/cli",
   "test/end-to-end/cli-syncs",
+  "test/end-to-end/docs-pages",
+  "test/end-to-end/python-worker",
   "test/end-to-end/cli-moves",
   "test/faults/crashed-postgres",
   "test/faults/kill-postgres",
@@ -60,6 +63,7 @@ const LONGEST = [
   "test/end-to-end/cli-splits",
   "test/end-to-end/cli-schedules",
   "test/end-to-end/cli-sensors",
+  "test/end-to-end/external-commands",
   "test/end-to-end/live-split-readme",
   "test/end-to-end/live-split",
   "test/end-to-end/readme",
@@ -114,9 +118,10 @@ export default defineConfig({
     // More than cores: many tests wait for processes most of the time.
     maxWorkers: Math.min(6, 2 + availableParallelism()),
     // Machines may be busy: what is waited for comes late then, and only what never comes is a failure.
-    testTimeout: 180_000,
-    hookTimeout: 240_000,
-    expect: { poll: { timeout: 60_000 } },
+    // No test has a limit of its own.
+    testTimeout: 900_000,
+    hookTimeout: 900_000,
+    expect: { poll: { timeout: 180_000 } },
     teardownTimeout: 20_000,
     projects: [
       {

@@ -27,8 +27,8 @@ export default defineConfig({
     // They leave nothing behind that another could see, so the sources are loaded once for all.
     isolate: false,
     maxWorkers: availableParallelism(),
-    testTimeout: 180_000,
-    hookTimeout: 240_000,
-    expect: { poll: { timeout: 60_000 } },
+    testTimeout: 900_000,
+    hookTimeout: 900_000,
+    expect: { poll: { timeout: 180_000 } },
   },
 });

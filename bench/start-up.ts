@@ -1,4 +1,4 @@
-import { execFileSync, fork, spawnSync } from "node:child_process";
+import { execFileSync, fork, spawn, spawnSync } from "node:child_process";
 import { once } from "node:events";
 import { writeFileSync } from "node:fs";
 import { createServer } from "node:http";
@@ -18,9 +18,9 @@ export default definePawl({ assets: [numbers] });
 `;
 
 /** Milliseconds until a process that does one thing is gone. */
-function processMs(args: readonly string[]): number {
+function processMs(args: readonly string[], cwd?: string): number {
   const startedMs = performance.now();
-  const { status } = spawnSync(process.execPath, args, { stdio: "ignore" });
+  const { status } = spawnSync(process.execPath, args, { stdio: "ignore", cwd });
   if (status !== 0) throw new Error(`${args.join(" ")} ended with the exit code ${status}`);
   return performance.now() - startedMs;
 }
@@ -55,6 +55,29 @@ async function workerStart(file: string, config: string): Promise<WorkerStart> {
   return { loadedMs, claimedMs };
 }
 
+/** A server of the project in a folder, as it is packaged; answers what stops it. */
+async function served(command: string, folder: string): Promise<() => Promise<void>> {
+  const args = [command, "start", "--port", "0", "--no-worker"];
+  const child = spawn(process.execPath, args, {
+    cwd: folder,
+    stdio: ["ignore", "pipe", "inherit"],
+  });
+  const gone = keepTrack(child);
+  let said = "";
+  await new Promise<void>((resolve, reject) => {
+    // Read to its end: a server whose output nobody reads would stop.
+    child.stdout.on("data", (part: Buffer) => {
+      said += part.toString();
+      if (said.includes("listens on")) resolve();
+    });
+    void gone.then(() => reject(new Error(`The server ended: ${said}`)));
+  });
+  return async () => {
+    child.kill("SIGTERM");
+    await gone;
+  };
+}
+
 /** How soon the command line and a worker are there, as they are installed. */
 export const startUp: Benchmark = {
   name: "start-up",
@@ -68,10 +91,13 @@ export const startUp: Benchmark = {
     execFileSync(process.execPath, [command, "--help"]);
     execFileSync(process.execPath, [command, "backfill", "--help"]);
     await workerStart(worker, config);
+    const stop = await served(command, folder);
+    execFileSync(process.execPath, [command, "backfill", "list"], { cwd: folder });
 
     const floor: number[] = [];
     const help: number[] = [];
     const groupHelp: number[] = [];
+    const list: number[] = [];
     const loaded: number[] = [];
     const claimed: number[] = [];
     // In turns, so that a busy moment of the machine is a busy moment for all.
@@ -79,15 +105,18 @@ export const startUp: Benchmark = {
       floor.push(processMs(["-e", "0"]));
       help.push(processMs([command, "--help"]));
       groupHelp.push(processMs([command, "backfill", "--help"]));
+      list.push(processMs([command, "backfill", "list"], folder));
       const { loadedMs, claimedMs } = await workerStart(worker, config);
       loaded.push(loadedMs);
       claimed.push(claimedMs);
     }
+    await stop();
     const median = (values: number[]): number => percentile(values, 0.5);
     return [
       told("node -e 0, which all others include", SETTING, median(floor), "ms"),
       atMost("pawl --help", SETTING, median(help), 150, "ms"),
       told("pawl backfill --help", SETTING, median(groupHelp), "ms"),
+      atMost("pawl backfill list against a server", SETTING, median(list), 250, "ms"),
       told("a worker process that has loaded its project", SETTING, median(loaded), "ms"),
       atMost("a worker process that asks for work", SETTING, median(claimed), 250, "ms"),
     ];

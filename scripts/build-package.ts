@@ -1,12 +1,13 @@
 /**
  * Builds what is published, into `dist`: the sources as a few files, which start in a fraction of the
  * time of the many that they are, and the types of what users import. Libraries stay libraries,
- * installed beside it, but for zod.
+ * installed beside it, but for zod. `--pack` makes the tarball of it, for tests, and says where it is.
  */
 import { execFileSync } from "node:child_process";
 import {
   cpSync,
   existsSync,
+  globSync,
   mkdirSync,
   readFileSync,
   renameSync,
@@ -26,9 +27,20 @@ const SOURCES = [
   "src/**/*.ts",
   "schema/**/*",
   "bin/*",
+  "templates/**/*",
   "package.json",
   "package-lock.json",
   "scripts/build-package.ts",
+];
+
+/** What is published as it is, besides the sources. */
+const PUBLISHED_TEXTS = [
+  "README.md",
+  "CHANGELOG.md",
+  "CONTRIBUTING.md",
+  "LICENSE",
+  "docs/**/*",
+  "examples/**/*",
 ];
 
 /**
@@ -39,13 +51,15 @@ const PARTS = {
   "cli/main": "src/cli/main.ts",
   index: "src/index.ts",
   "evm/index": "src/evm/index.ts",
+  "testing/index": "src/testing/index.ts",
+  "embedded/index": "src/embedded/index.ts",
   "chunks/worker-process": "src/worker/worker-process.ts",
   "chunks/lease-keeper-thread": "src/worker/lease-keeper-thread.ts",
   "chunks/checkpoint-thread": "src/store/sqlite/checkpoint-thread.ts",
 };
 
 /** What users import: the files whose types are published, with all that these name. */
-const PUBLIC = ["index", "evm/index"];
+const PUBLIC = ["index", "evm/index", "testing/index", "embedded/index"];
 
 /**
  * The one library that is bundled: read from its 95 files, of which 50 are translations, it takes
@@ -83,7 +97,7 @@ async function bundle(dir: string): Promise<void> {
  * Writes the types of what users import into the folder, and below `src` the sources that they are of,
  * which is where "go to definition" leads.
  */
-export function writeTypes(dir: string): void {
+function writeTypes(dir: string): void {
   const made = join(CACHE, `pawl-types-${process.pid}`);
   try {
     const tsc = join(ROOT, "node_modules", "typescript", "bin", "tsc");
@@ -132,7 +146,7 @@ export async function installPackage(): Promise<string> {
     const made = `${INSTALLED}-${process.pid}`;
     rmSync(made, { recursive: true, force: true });
     mkdirSync(made, { recursive: true });
-    for (const part of ["bin", "schema", "package.json"]) {
+    for (const part of ["bin", "schema", "templates", "package.json"]) {
       cpSync(join(ROOT, part), join(made, part), { recursive: true });
     }
     await bundle(join(made, "dist"));
@@ -144,8 +158,48 @@ export async function installPackage(): Promise<string> {
   return join(INSTALLED, "bin", "pawl");
 }
 
+/**
+ * Packs the package as it is published, unless that is done of the sources as they are; answers its
+ * tarball. The page has to be built already.
+ */
+async function packPackage(): Promise<string> {
+  const command = await installPackage();
+  const published = [...SOURCES, ...PUBLISHED_TEXTS, "dist/page-sources.txt"];
+  const packed = join(CACHE, `pawl-packed-${stampOf(published).slice(0, 16)}`);
+  if (!existsSync(packed)) {
+    for (const old of globSync(join(CACHE, "pawl-packed-*"))) rmSync(old, { recursive: true });
+    const made = join(CACHE, `pawl-packing-${process.pid}`);
+    const staged = join(made, "package");
+    rmSync(made, { recursive: true, force: true });
+    const page = join("dist", "ui");
+    cpSync(join(command, "..", ".."), staged, { recursive: true });
+    // A link, in what tests start.
+    rmSync(join(staged, page));
+    cpSync(join(ROOT, page), join(staged, page), { recursive: true });
+    for (const name of PUBLISHED_TEXTS) {
+      const path = name.split("/")[0] ?? name;
+      cpSync(join(ROOT, path), join(staged, path), { recursive: true });
+    }
+    writeTypes(join(staged, "dist"));
+    const args = ["pack", "--ignore-scripts", "--silent", "--pack-destination", made];
+    execFileSync("npm", args, { cwd: staged, stdio: ["ignore", "ignore", "inherit"] });
+    rmSync(staged, { recursive: true });
+    renameSync(made, packed);
+  }
+  return present(globSync(join(packed, "*.tgz"))[0]);
+}
+
+function present(path: string | undefined): string {
+  if (path === undefined) throw new Error("npm pack has made no tarball.");
+  return path;
+}
+
 if (process.argv[1] === fileURLToPath(import.meta.url)) {
-  const dist = join(ROOT, "dist");
-  writeTypes(dist);
-  await bundle(dist);
+  if (process.argv.includes("--pack")) {
+    console.log(await packPackage());
+  } else {
+    const dist = join(ROOT, "dist");
+    writeTypes(dist);
+    await bundle(dist);
+  }
 }

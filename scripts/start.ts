@@ -28,7 +28,7 @@ const CONFIG = "examples/sales/pawl.config.ts";
 const EXAMPLE = fileURLToPath(new URL(`../${CONFIG}`, import.meta.url));
 
 await runCommand(process.argv.slice(2), (cli) =>
-  addServeOptions(newProgram(cli, "npm start --"))
+  addServeOptions(newProgram(cli, "npm start --"), "off")
     .description("serve the example project and fill its partitions")
     .action(act((options: StartOptions) => start(cli, options))),
 );
@@ -38,7 +38,8 @@ async function start(cli: Cli, options: StartOptions): Promise<void> {
   const project = servedProject(cli, { ...options, config: EXAMPLE });
   const log = createLog(cli.terminal, cli.env, { level: project.config.log_level, pretty: true });
   const { host, port } = project.config;
-  const serving = await startServing({ project, host, port, worker: true, log });
+  const { taskLines = "off" } = options;
+  const serving = await startServing({ project, host, port, worker: true, log, taskLines });
   try {
     printServing(cli, project, serving, true);
     say(cli, "");

@@ -1,8 +1,12 @@
 /* What a project imports from "pawl". Every name is here on purpose, and stays once released. */
 
 // What a project defines.
-export { asset, pool } from "./define/asset.ts";
+export { asset, externalAsset, pool } from "./define/asset.ts";
 export { definePawl } from "./define/define-pawl.ts";
+
+// What makes partitions without a function: commands, scripts, statements.
+export { dbt, python, shell } from "./external/shell.ts";
+export { sql } from "./external/sql.ts";
 
 // What keeps a copy of something numbered complete, and why a source gave no answer.
 export {
@@ -58,27 +62,55 @@ export {
 } from "./define/partitions.ts";
 
 // What a task can throw to say more than "it failed".
-export { doNotRetry, retryAfter, skip } from "./define/errors.ts";
+export {
+  DoNotRetry,
+  doNotRetry,
+  RetryAfter,
+  retryAfter,
+  Skip,
+  skip,
+} from "./define/errors.ts";
+
+// What a task can say of what it made.
+export { md } from "./define/metadata.ts";
 
 // How a program talks to a server, and what it may be refused with.
 export { createClient } from "./client/client.ts";
 export { PawlError } from "./kernel/errors.ts";
 
 export type { Client, ClientOptions } from "./client/client.ts";
+export type { WaitOptions } from "./client/waiting.ts";
 export type { EventDocument } from "./work/server-api.ts";
 export type { Json } from "./kernel/canonical.ts";
 export type { ErrorCode } from "./kernel/errors.ts";
 export type { RecordedEvent } from "./work/envelope.ts";
 export type { EventData, EventType } from "./work/events.ts";
 export type { PartitionDefinition } from "./kernel/keyspace/definition.ts";
+export type { TimeWindow } from "./kernel/keyspace/keyspace.ts";
 export type { PartitionMapping } from "./kernel/keyspace/mapping.ts";
 export type { Selector } from "./kernel/keyspace/selector.ts";
 export type { SensorMessage } from "./work/probe-protocol.ts";
 export type { SyncTarget } from "./work/sync/spec.ts";
-export type { Asset, AssetOptions, AssetReference, RetryOptions } from "./define/asset.ts";
+export type {
+  Asset,
+  AssetOptions,
+  AssetReference,
+  ExternalAssetOptions,
+  RetryOptions,
+} from "./define/asset.ts";
+export type {
+  Arguments,
+  CommandLine,
+  DbtOptions,
+  PythonOptions,
+  ShellOptions,
+} from "./external/shell.ts";
+export type { CommandOptions } from "./external/run-task-command.ts";
+export type { SqlOptions, SqlParameter } from "./external/sql.ts";
 export type { Project, ProjectOptions } from "./define/define-pawl.ts";
 export type { ScheduleOptions, ScheduleSelectionOption } from "./define/schedule.ts";
 export type {
+  DynamicPartitions,
   Evaluate,
   SensorContext,
   SensorRequest,

@@ -5,6 +5,8 @@ declare module "vitest" {
   interface ProvidedContext {
     /** The command of the package as it is installed, made of the sources as they are. */
     pawlCommand: string;
+    /** Answers with the path of the tarball that is published, once it is made with the page in it. */
+    packedUrl: string;
   }
 }
 

@@ -32,6 +32,17 @@ export async function freshDatabaseUrl(likeUrl: string | null = null): Promise<s
   return url.href;
 }
 
+/** Runs SQL on a database as its superuser, behind the back of whatever has it open. */
+export async function sqlOn(url: string, text: string): Promise<unknown[][]> {
+  const client = new pg.Client({ connectionString: url });
+  await client.connect();
+  try {
+    return (await client.query<unknown[]>({ text, rowMode: "array" })).rows;
+  } finally {
+    await client.end();
+  }
+}
+
 /** Drops a database of `freshDatabaseUrl` while the tests go on; one still in use goes with the server. */
 export function dropDatabase(url: string): void {
   drop(nameOf(url));

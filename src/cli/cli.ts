@@ -1,6 +1,6 @@
 import type { Command } from "commander";
 import { findProject, type ProjectFiles } from "./base/project.ts";
-import { note, type Terminal } from "./base/terminal.ts";
+import { type Terminal, warn } from "./base/terminal.ts";
 import type { ConfigField } from "../engine/config.ts";
 
 /** What every command has around it. */
@@ -53,7 +53,7 @@ const warned = new WeakSet<Cli>();
 function warnOfToken(cli: Cli): void {
   if (warned.has(cli)) return;
   warned.add(cli);
-  note(
+  warn(
     cli.terminal,
     "Every user of this machine can see the token after --token. Put it in PAWL_TOKEN or a file (--token-file).",
   );

@@ -24,10 +24,14 @@ type Listed = { readonly lines: Readonly<Record<string, string>>; readonly add: 
  */
 const COMMANDS: Readonly<Record<string, readonly Listed[]>> = {
   "Project:": [
-    command("init [directory]", "make a new project that runs at once", async (program, cli) => {
-      const { addInitCommand } = await import("./commands/project.ts");
-      addInitCommand(program, cli);
-    }),
+    command(
+      "init [options] [directory]",
+      "make a new project that runs at once",
+      async (program, cli) => {
+        const { addInitCommand } = await import("./commands/project.ts");
+        addInitCommand(program, cli);
+      },
+    ),
     command(
       "dev [options]",
       "serve this project and load its code again on every change",
@@ -70,6 +74,14 @@ const COMMANDS: Readonly<Record<string, readonly Listed[]>> = {
       const { addRunCommands } = await import("./commands/run.ts");
       addRunCommands(program, cli);
     }),
+    command(
+      "logs [options] <what> [part]",
+      "show what tasks of a run, a partition or a backfill logged",
+      async (program, cli) => {
+        const { addLogsCommand } = await import("./commands/logs.ts");
+        addLogsCommand(program, cli);
+      },
+    ),
     commandGroup("schedule", "run assets at set times", async (schedule, cli) => {
       const { addScheduleCommands } = await import("./commands/schedule.ts");
       addScheduleCommands(schedule, cli);

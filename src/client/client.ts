@@ -3,6 +3,7 @@ import type { AnswerOf, OperationName, PartInput } from "../work/operations.ts";
 import type { EventDocument } from "../work/server-api.ts";
 import { PawlError } from "../kernel/errors.ts";
 import { connectionCode, documentOf, serverUrl, unreachableServer } from "./server-answer.ts";
+import { type WaitOptions, waitForBackfill, waitForRun } from "./waiting.ts";
 
 /** One message of a stream of server-sent events. */
 export type ServerSentEvent = { id: string | null; event: string; data: string };
@@ -115,6 +116,17 @@ export interface Client {
   ): AsyncGenerator<AnswerOf<Name>["items"][number]>;
   /** Events as they come, without end and without a gap, over lost connections too. */
   follow(input?: FollowInput): AsyncGenerator<EventDocument>;
+  readonly backfills: {
+    /**
+     * Resolves with the backfill once it has ended, however it ended, or cannot go on by itself: paused at
+     * its failure limit, or behind one that did not succeed. Follows events; `NOT_YET` after `timeoutMs`.
+     */
+    waitFor(backfillId: string, options?: WaitOptions): Promise<AnswerOf<"getBackfill">>;
+  };
+  readonly runs: {
+    /** Resolves with the run once it has ended, however it ended; as with backfills. */
+    waitFor(runId: string, options?: WaitOptions): Promise<AnswerOf<"getRun">>;
+  };
 }
 
 type LooseQuery = Record<string, string | number | undefined>;
@@ -194,19 +206,29 @@ export function createClient(options: ClientOptions): Client {
       const query = { after, types: types?.join(","), entity, follow: "true" };
       const response = await open("listEvents", { query, signal }, "text/event-stream");
       if (!response.ok || response.body === null) await readAnswer(url, response);
-      for await (const { data } of untilLost(response, signal)) {
+      for await (const { data } of untilLost(response)) {
         const event = JSON.parse(data) as EventDocument;
         after = event.pos;
         yield event;
       }
+      // A server that stops ends its streams; it is not asked again and again while it does.
+      await pauseUnlessAborted(signal);
     }
   }
 
-  return { url, call, each, follow } as Client;
+  const asking = { call, follow } as Pick<Client, "call" | "follow">;
+  return {
+    url,
+    call,
+    each,
+    follow,
+    backfills: { waitFor: (id, wait) => waitForBackfill(asking, id, wait) },
+    runs: { waitFor: (id, wait) => waitForRun(asking, id, wait) },
+  } as Client;
 }
 
 /** The messages of a stream until its connection is lost, which is no error: it is taken up again. */
-async function* untilLost(response: Response, signal: AbortSignal | undefined) {
+async function* untilLost(response: Response) {
   if (response.body === null) return;
   const messages = serverSentEvents(response.body);
   while (true) {
@@ -214,12 +236,19 @@ async function* untilLost(response: Response, signal: AbortSignal | undefined) {
     try {
       next = await messages.next();
     } catch {
-      if (signal?.aborted !== true) await new Promise((resolve) => setTimeout(resolve, 100));
       return;
     }
     if (next.done === true) return;
     yield next.value;
   }
+}
+
+/** How long a stream that has ended is left alone before it is taken up again. */
+const STREAM_PAUSE_MS = 100;
+
+async function pauseUnlessAborted(signal: AbortSignal | undefined): Promise<void> {
+  if (signal?.aborted === true) return;
+  await new Promise((resolve) => setTimeout(resolve, STREAM_PAUSE_MS));
 }
 
 function headersOf(

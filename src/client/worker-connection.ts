@@ -24,6 +24,7 @@ import {
   SourceExchangeAnswer,
 } from "../work/probe-protocol.ts";
 import { StepAnswer, type StepWord } from "../work/shard/step-protocol.ts";
+import type { Client } from "./client.ts";
 import { type PostAddress, openJsonPost } from "./http-post.ts";
 
 /** How long an answer may take beyond the time that a claim was allowed to wait. */
@@ -92,5 +93,31 @@ export function connectWorker(address: PostAddress): WorkerConnection {
     exchangeSources: (request) => ask("sources", request, SourceExchangeAnswer, ANSWER_TIMEOUT_MS),
     sayStep: (word) => ask("steps", word, StepAnswer, ANSWER_TIMEOUT_MS),
     close: () => post.close(),
+  };
+}
+
+/** Nobody listens in between, so nothing is lost on the way: an answer is waited for. */
+const WITHIN_PROCESS_MS = 2_147_483_647;
+
+/**
+ * A worker's connection to a server in the same process: the messages, checks and answers of HTTP,
+ * without a socket. Leases are renewed on the thread that runs the tasks.
+ */
+export function workWithin(client: Pick<Client, "call">): WorkerConnection {
+  const timeoutMs = WITHIN_PROCESS_MS;
+  return {
+    address: null,
+    claim: (body, signal) => client.call("claim", { body, signal, timeoutMs }),
+    heartbeat: (body) => client.call("heartbeat", { body, timeoutMs }),
+    checkpoint: (body) => client.call("checkpoint", { body, timeoutMs }),
+    log: (body) => client.call("log", { body, timeoutMs }),
+    report: (body) => client.call("report", { body, timeoutMs }),
+    claimProbes: (body, signal) => client.call("claimProbes", { body, signal, timeoutMs }),
+    reportProbes: (body) => client.call("reportProbes", { body, timeoutMs }),
+    claimHeads: (body, signal) => client.call("claimHeads", { body, signal, timeoutMs }),
+    reportHeads: (body) => client.call("reportHeads", { body, timeoutMs }),
+    exchangeSources: (body) => client.call("exchangeSources", { body, timeoutMs }),
+    sayStep: (body) => client.call("sayStep", { body, timeoutMs }),
+    close: () => undefined,
   };
 }

@@ -45,7 +45,8 @@ export type Asset = {
   /** The spec but for its upstream assets, which only all assets together can settle. */
   readonly spec: AssetSpec;
   readonly upstream: readonly { asset_key: string; mapping: PartitionMapping | null }[];
-  readonly materialize: Materialize;
+  /** Null for an asset that is made elsewhere. */
+  readonly materialize: Materialize | null;
 };
 
 /** An asset, by key or as it was defined. */
@@ -77,7 +78,10 @@ const RETRY_OPTIONS = [
 ];
 
 /** Defines an asset: something made of partitions, and the function that makes one. */
-export function asset(key: string, options: AssetOptions): Asset {
+export function asset(
+  key: string,
+  options: AssetOptions,
+): Asset & { readonly materialize: Materialize } {
   const subject = `The asset ${JSON.stringify(key)}`;
   refuseUnknownOptions(subject, options, OPTIONS);
   if (typeof options.materialize !== "function") {
@@ -100,7 +104,31 @@ export function asset(key: string, options: AssetOptions): Asset {
   return Object.freeze({ key, spec, upstream, materialize: options.materialize });
 }
 
-function specOf(subject: string, key: string, options: AssetOptions): Record<string, unknown> {
+/** Everything that can be said about an asset that is made elsewhere. */
+export type ExternalAssetOptions = Pick<
+  AssetOptions,
+  "partitions" | "freshness" | "codeVersion" | "description" | "labels"
+>;
+
+const EXTERNAL_OPTIONS = ["partitions", "freshness", "codeVersion", "description", "labels"];
+
+/**
+ * Defines an asset that is made elsewhere: it is never run here, but others may be made from it, and
+ * what was made of it is reported with `pawl partitions report` or over the API.
+ */
+export function externalAsset(key: string, options: ExternalAssetOptions = {}): Asset {
+  const subject = `The external asset ${JSON.stringify(key)}`;
+  refuseUnknownOptions(subject, options, EXTERNAL_OPTIONS);
+  const said = { ...specOf(subject, key, options), external: true };
+  const spec = parseDefinition(subject, AssetSpec, said);
+  return Object.freeze({ key, spec, upstream: [], materialize: null });
+}
+
+function specOf(
+  subject: string,
+  key: string,
+  options: Omit<AssetOptions, "materialize">,
+): Record<string, unknown> {
   const { retry, freshness, pool: within } = options;
   if (freshness !== undefined) {
     refuseUnknownOptions(`${subject}, in freshness,`, freshness, ["maximumLagMinutes"]);

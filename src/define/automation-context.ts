@@ -2,7 +2,11 @@ import type { Json } from "../kernel/canonical.ts";
 import type { SensorMessage } from "../work/probe-protocol.ts";
 import type { AssetReference } from "./asset.ts";
 import type { SyncTarget } from "../work/sync/spec.ts";
+import type { PartitionDefinition } from "../kernel/keyspace/definition.ts";
 import type { TimeWindow } from "../kernel/keyspace/keyspace.ts";
+
+/** Dynamic partitions, as `dynamicPartitions()` makes them, or by their name. */
+export type DynamicPartitions = string | PartitionDefinition;
 
 /** A run that a sensor asks for. */
 export type SensorRequest = {
@@ -10,6 +14,8 @@ export type SensorRequest = {
   /** The partition to be made, where the assets have partitions; or several as `partitions`. */
   partition?: string;
   partitions?: readonly string[];
+  /** Adds those of the partitions that are not there yet, where they are dynamic. */
+  add?: boolean;
   /** Two requests of the sensor with the same key are one run. */
   runKey?: string;
   config?: Json;
@@ -26,9 +32,14 @@ export interface SensorContext<Item = never> {
   /** What was pushed, or a sample that somebody evaluates by hand; else null. */
   readonly message: SensorMessage | null;
   /** Aborted when the evaluation has taken too long or the worker stops. */
-  readonly signal: AbortSignalLike;
+  readonly signal: AbortSignal;
   /** Asks for a run; it is made when the function has ended well, and only then. */
   readonly request: (request: SensorRequest) => void;
+  /**
+   * Adds keys to dynamic partitions, in one step with the runs that are asked for and the cursor: all of
+   * it or nothing. Keys that are there already are left alone.
+   */
+  readonly addPartitions: (definition: DynamicPartitions, keys: readonly string[]) => void;
   /** Says where the next evaluation starts; one with a watch moves on by itself. */
   readonly setCursor: (cursor: string) => void;
   readonly log: (message: string, fields?: Readonly<Record<string, Json>>) => void;
@@ -62,7 +73,7 @@ export interface SourceContext {
   /** The target; where only the source matters, any of its targets. */
   readonly target: SyncTarget;
   /** Aborted when the work is no longer wanted, takes too long or belongs to somebody else. */
-  readonly signal: AbortSignalLike;
+  readonly signal: AbortSignal;
   /**
    * Waits until the source may be asked once more. The call itself has had its turn; a function that
    * makes several requests to the source takes one before each of the others.
@@ -112,15 +123,6 @@ export type SyncCode = {
   readonly verifyEachSegment: boolean;
 };
 
-/** What Pawl needs of an `AbortSignal`, said here because this layer knows no platform. */
-export interface AbortSignalLike {
-  readonly aborted: boolean;
-  readonly reason: unknown;
-  throwIfAborted(): void;
-  addEventListener(type: "abort", listener: () => void, options?: { once?: boolean }): void;
-  removeEventListener(type: "abort", listener: () => void): void;
-}
-
 /** What a task is told and what it can say while it runs. */
 export interface TaskContext {
   readonly asset: string;
@@ -133,17 +135,22 @@ export interface TaskContext {
   readonly partitions: readonly string[];
   /** The value of `partition` in each dimension, under `partition` when there is only one. */
   readonly values: Readonly<Record<string, string>>;
-  /** From the start of the first to the end of the last partition, where they are times. */
+  /**
+   * From the start of the first to the end of the last partition, as UTC texts such as
+   * `2025-01-01T00:00:00.000Z`; the end does not belong to it. Null where the partitions are no
+   * times, or have more than one dimension of time.
+   */
   readonly window: TimeWindow | null;
   readonly config: Readonly<Record<string, Json>>;
   /** Aborted when the task is cancelled, has taken too long or has lost its lease. */
-  readonly signal: AbortSignalLike;
+  readonly signal: AbortSignal;
   /** What an earlier attempt saved last, or null. */
   readonly lastCheckpoint: Json;
   /** Keeps how far the task got, durably, for the next attempt. */
   checkpoint(value: Json): Promise<void>;
   /** Says how much is done, for progress, estimates and the detection of stalls. */
   progress(done: number, total: number, note?: string): void;
+  /** Keeps a line with the attempt; the field `level` (debug, info, warn, error) is its level. */
   log(message: string, fields?: Readonly<Record<string, Json>>): void;
   /** Says that one partition of a batch failed; the others are not affected. */
   partitionFailed(key: string, error: unknown): void;
@@ -151,8 +158,11 @@ export interface TaskContext {
   partitionSkipped(key: string, reason: string): void;
 }
 
-/** What a task may return: facts about what it made, kept with the materialization. */
-export type TaskResult = { metadata?: Readonly<Record<string, Json>> };
+/**
+ * What a task may return: facts about what it made, kept with the materialization as JSON. `md` makes
+ * values that are shown as what they are.
+ */
+export type TaskResult = { metadata?: Readonly<Record<string, unknown>> };
 
 /** The function that makes the partitions of an asset. */
 export type Materialize = (context: TaskContext) => Promise<TaskResult | void> | TaskResult | void;

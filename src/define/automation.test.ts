@@ -13,7 +13,7 @@ import {
   sensor,
   type SensorOptions,
 } from "./sensor.ts";
-import { webhook } from "./webhook.ts";
+import { webhook, type WebhookOptions } from "./webhook.ts";
 
 const materialize = async (): Promise<void> => {};
 const report = asset("report", { materialize });
@@ -292,9 +292,34 @@ describe("webhook", () => {
       notifications: ["run.failed"],
       assets: ["report"],
     });
+    const message = { format: "slack", template: "{{title}}", digest: "backfill" } as const;
+    const on = ["backfill.failed"] as const;
+    expect(webhook("a", { url: "https://example.com", on, ...message })).toMatchObject(message);
+    expect(() => webhook("a", { url: "x", on, format: "fax" } as never)).toThrow("format");
     expect(() => webhook("a", { url: "x", on: [] })).toThrow("notifications");
     expect(() => webhook("a", { url: "x", events: [] } as never)).toThrow("has no option events");
     const wrong = webhook("a", { url: "x", on: ["run.failed"] });
     expect(() => definePawl({ assets: [], webhooks: [wrong] })).toThrow("whole http or https URL");
+    const mail = webhook("mail", { email: { to: "ops@example.com", subject: "{{title}}" }, on });
+    expect(mail.email).toEqual({ to: ["ops@example.com"], subject: "{{title}}" });
+    const mailed = (email: unknown) => () =>
+      definePawl({ webhooks: [webhook("mail", { email, on } as never)] });
+    expect(mailed({ to: [] })).toThrow("email.to");
+    expect(mailed("ops@example.com")).toThrow("email: ");
+    expect(mailed({ to: ["ops"] })).toThrow('sends e-mail to "ops", which is not an address');
+    expect(mailed({ to: "a@b.c", cc: "d@e.f" })).toThrow("email, has no option cc");
+    expect(mailed({ to: "a@b.c", subject: "{{titel}}" })).toThrow('names "titel"');
+    expect(mailed(undefined)).toThrow("has neither a url nor email");
+    const project = (options: Pick<WebhookOptions, "template" | "digest">) =>
+      definePawl({
+        webhooks: [webhook("a", { url: "https://example.com", on: ["run.failed"], ...options })],
+      });
+    expect(() => project({ template: "{{eror.message}}" })).toThrow(
+      'The webhook a has a template that names "eror.message", which none of its notifications ' +
+        "has (perhaps error.message is meant); they have type,",
+    );
+    expect(() => project({ digest: "backfill" })).toThrow(
+      "add backfill.failed to its notifications",
+    );
   });
 });

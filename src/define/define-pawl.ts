@@ -69,7 +69,11 @@ export function definePawl(options: ProjectOptions): Project {
   validateSpecs(specs);
   return Object.freeze({
     specs: Object.freeze(specs),
-    functions: new Map(defined.map((asset) => [asset.key, asset.materialize])),
+    functions: new Map(
+      defined.flatMap(({ key, materialize }): [string, Materialize][] =>
+        materialize === null ? [] : [[key, materialize]],
+      ),
+    ),
     sensors: new Map(
       sensors.filter(({ code }) => hasCode(code)).map(({ name, code }) => [name, code]),
     ),

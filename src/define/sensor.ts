@@ -2,7 +2,7 @@ import type { Json } from "../kernel/canonical.ts";
 import { PawlError } from "../kernel/errors.ts";
 import { SensorSpec, WatchSpec } from "../work/definition/spec.ts";
 import { type AssetReference, assetKeysOf } from "./asset.ts";
-import type { AbortSignalLike, Evaluate } from "./automation-context.ts";
+import type { Evaluate } from "./automation-context.ts";
 import { parseDefinition, refuseUnknownOptions, withoutUndefined } from "./parse-definition.ts";
 
 /**
@@ -183,7 +183,8 @@ export type RowItem = Record<string, Json>;
 export type MaterializationItem = {
   asset_key: string;
   partition_key: string | null;
-  run_id: string;
+  /** Null where it was reported, and no run made it. */
+  run_id: string | null;
   pos: number;
   at: string;
   code_version: string | null;
@@ -217,7 +218,7 @@ export type ListedObject = {
 export type ListObjects = (options: {
   prefix: string;
   after: string | null;
-  signal: AbortSignalLike;
+  signal: AbortSignal;
 }) => AsyncIterable<ListedObject> | Promise<readonly ListedObject[]> | readonly ListedObject[];
 
 /** Something to look at, and what only the project's code knows about it. */

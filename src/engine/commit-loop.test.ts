@@ -122,7 +122,7 @@ describe("a report of more partitions than a commit holds", () => {
     expect(Math.max(...flushed)).toBeLessThan(keys * 0.9);
     expect(Math.max(...flushed)).toBeLessThan(BYTES_MAX);
     expect(warnings).toEqual([]);
-  }, 120_000);
+  });
 });
 
 describe("a decision that takes longer than PostgreSQL waits", () => {
@@ -146,7 +146,7 @@ describe("a decision that takes longer than PostgreSQL waits", () => {
       result: rows.runs.find([], [{ cell: "run_pos" }], 10).length,
     }));
     expect(runs.result).toBe(1);
-  }, 120_000);
+  });
 });
 
 /** What becomes of a decision: its code when it is refused. */

@@ -5,6 +5,8 @@ import { z } from "zod";
 import type { Hash } from "../kernel/canonical.ts";
 import { PawlError } from "../kernel/errors.ts";
 import { hidePassword, nearMiss } from "../kernel/message-text.ts";
+import { mailboxOf } from "../work/definition/spec.ts";
+import { isTaskVariable } from "../kernel/task-variables.ts";
 import type { Store } from "../store/store.ts";
 import { SAID_LIMITS, type SaidLimits } from "./budgets.ts";
 import type { DecisionCause } from "./commit.ts";
@@ -28,6 +30,16 @@ const ServerUrl = z.string().regex(/^https?:\/\/./, {
   error: "a URL such as http://127.0.0.1:7290",
 });
 
+const SmtpUrl = z.string().refine(isSmtpUrl, {
+  error:
+    "a URL such as smtp://user:password@host:587 or smtps://user:password@host:465, with the " +
+    "characters @ : / # ? of the password written as %40 %3A %2F %23 %3F, and nothing behind it but ?tls=none",
+});
+
+const Mailbox = z.string().refine((text) => mailboxOf(text) !== null, {
+  error: "an address such as pawl@example.com or Pawl <pawl@example.com>",
+});
+
 const fields = {
   /** The address to listen on; anything but loopback needs tokens. */
   host: z.string().min(1, { error: "a host name or an address" }).default("127.0.0.1"),
@@ -36,6 +48,12 @@ const fields = {
   hosts: z.array(z.string().min(1, { error: "names of hosts" })).default([]),
   /** Receivers of webhooks in the operator's own network, as `host` or `host:port`. */
   webhook_hosts: z.array(z.string().min(1, { error: "names of hosts" })).default([]),
+  /** The server that sends e-mail, with its user and password; without it no webhook sends any. */
+  smtp_url: SmtpUrl.nullable().default(null),
+  /** Whom e-mail is from; it must be given with `smtp_url`. */
+  email_from: Mailbox.nullable().default(null),
+  /** Where people reach the page, for links in notifications; a loopback server knows by itself. */
+  public_url: ServerUrl.nullable().default(null),
   /** The folder of the embedded store; a relative path starts at the project. */
   data_dir: z.string().min(1, { error: "the path of a folder" }).default(".pawl"),
   /** Keep the ledger in PostgreSQL instead of the embedded store. */
@@ -82,17 +100,22 @@ export type ConfigField = keyof typeof fields;
 
 const FIELD_NAMES = Object.keys(fields) as ConfigField[];
 
-/** Where values come from; later ones win: file, environment, flags. */
+/** Where values come from; later ones win: file, file of variables, environment, flags. */
 export type ConfigSources = {
   /** What the configuration file says, and what the file is called. */
   file?: { name: string; value: unknown } | undefined;
+  /** Variables from a file of the project, and what the file is called. */
+  envFile?: { name: string; env: Readonly<Record<string, string | undefined>> } | undefined;
   env: Readonly<Record<string, string | undefined>>;
   flags?: Readonly<Partial<Record<ConfigField, unknown>>> | undefined;
 };
 
 type Given = { value: unknown; origin: string; isOfFile?: true };
 
-/** Variables that are not called after their field. */
+/**
+ * Variables that are not called after their field. In a file beside the project they are the
+ * application's: a ledger must not move into its database because that has an address.
+ */
 const SHARED_VARIABLES: Readonly<Record<string, ConfigField>> = { DATABASE_URL: "database_url" };
 
 /** Variables of the environment that are Pawl's but no part of the configuration. */
@@ -105,6 +128,12 @@ const OTHER_VARIABLES = ["PAWL_DEBUG"];
 export function loadConfig(sources: ConfigSources): Config {
   const given = new Map<ConfigField, Given>();
   if (sources.file !== undefined) readFile(given, sources.file);
+  const { envFile } = sources;
+  if (envFile !== undefined) {
+    // Also an empty variable of the environment wins: it is how somebody says that there is none.
+    const left = Object.entries(envFile.env).filter(([name]) => sources.env[name] === undefined);
+    readEnvironment(given, Object.fromEntries(left), envFile.name);
+  }
   readEnvironment(given, sources.env);
   for (const [name, value] of Object.entries(sources.flags ?? {})) {
     if (value === undefined) continue;
@@ -114,7 +143,9 @@ export function loadConfig(sources: ConfigSources): Config {
   const parsed = ConfigSchema.safeParse(values);
   if (!parsed.success) throw invalid(given, parsed.error.issues);
   refuseOpenServer(parsed.data, given);
+  refuseNamelessMail(parsed.data, given);
   refuseForeignServer(given);
+  refuseForeignDatabase(given, sources.env);
   return Object.freeze(parsed.data);
 }
 
@@ -122,6 +153,54 @@ export function loadConfig(sources: ConfigSources): Config {
 function isUnambiguous(text: string): boolean {
   const url = URL.parse(text);
   return url !== null && url.hash === "" && !url.pathname.includes("@");
+}
+
+function isSmtpUrl(text: string): boolean {
+  const url = /^smtps?:\/\/./.test(text) ? URL.parse(text) : null;
+  if (url === null || url.hostname === "" || !isUnambiguous(text)) return false;
+  const isWhole = url.pathname === "" || url.pathname === "/";
+  const isPlain = url.search === "?tls=none" && url.protocol === "smtp:";
+  if (!isWhole || (url.search !== "" && !isPlain)) return false;
+  const [user, password] = [unescaped(url.username), unescaped(url.password)];
+  return user !== null && password !== null && (user === "") === (password === "");
+}
+
+function unescaped(text: string): string | null {
+  try {
+    return decodeURIComponent(text);
+  } catch {
+    return null;
+  }
+}
+
+/** What e-mail is sent with. */
+export type MailSettings = {
+  host: string;
+  port: number;
+  /** From the first byte, by STARTTLS before anything else is said, or not at all. */
+  tls: "from_start" | "starttls" | "none";
+  login: { user: string; pass: string } | null;
+  from: { name: string; address: string };
+};
+
+/** What a configuration says about e-mail; null when it says that there is none. */
+export function mailSettingsOf({ smtp_url, email_from }: Config): MailSettings | null {
+  const url = smtp_url === null ? null : URL.parse(smtp_url);
+  const from = email_from === null ? null : mailboxOf(email_from);
+  if (url === null || from === null) return null;
+  const host = url.hostname.replace(/^\[(.*)\]$/, "$1");
+  const isPlain = url.search !== "" || isLoopback(host);
+  const isSecure = url.protocol === "smtps:";
+  return {
+    host,
+    port: url.port === "" ? (isSecure ? 465 : 587) : Number(url.port),
+    tls: isSecure ? "from_start" : isPlain ? "none" : "starttls",
+    login:
+      url.username === ""
+        ? null
+        : { user: decodeURIComponent(url.username), pass: decodeURIComponent(url.password) },
+    from,
+  };
 }
 
 /** Whether an address can be reached from this machine only. */
@@ -151,16 +230,22 @@ function readFile(given: Map<ConfigField, Given>, file: { name: string; value: u
 function readEnvironment(
   given: Map<ConfigField, Given>,
   env: Readonly<Record<string, string | undefined>>,
+  file?: string,
 ): void {
+  const originOf = (variable: string) => (file === undefined ? variable : `${file}, ${variable}`);
   for (const [variable, text] of Object.entries(env)) {
     // An empty variable is how a shell or a compose file says that there is none.
     if (text === undefined || text === "" || OTHER_VARIABLES.includes(variable)) continue;
-    const shared = Object.hasOwn(SHARED_VARIABLES, variable) ? SHARED_VARIABLES[variable] : null;
+    if (isTaskVariable(variable)) continue;
+    const isShared = file === undefined && Object.hasOwn(SHARED_VARIABLES, variable);
+    const shared = isShared ? SHARED_VARIABLES[variable] : null;
     if (!variable.startsWith("PAWL_") && shared === null) continue;
-    const field = shared ?? knownVariable(variable);
+    const field = shared ?? knownVariable(variable, file ?? "The environment");
     // A name of our own says more than one that other programs read too.
-    if (shared !== null && given.get(field)?.origin === variableOf(field)) continue;
-    given.set(field, { value: valueOfText(field, text), origin: variable });
+    if (shared !== null && given.get(field)?.origin === originOf(variableOf(field))) continue;
+    const value = valueOfText(field, text);
+    const origin = originOf(variable);
+    given.set(field, file === undefined ? { value, origin } : { value, origin, isOfFile: true });
   }
 }
 
@@ -170,11 +255,11 @@ function knownField(name: string, place: string): ConfigField {
   throw unknown(`${place} has no field ${name}`, name, nearMiss(name, FIELD_NAMES), FIELD_NAMES);
 }
 
-function knownVariable(variable: string): ConfigField {
+function knownVariable(variable: string, place: string): ConfigField {
   const field = FIELD_NAMES.find((name) => variableOf(name) === variable);
   if (field !== undefined) return field;
   const variables = FIELD_NAMES.map(variableOf);
-  const sentence = `The environment has ${variable}, which Pawl does not know`;
+  const sentence = `${place} has ${variable}, which Pawl does not know`;
   throw unknown(sentence, variable, nearMiss(variable, variables), variables);
 }
 
@@ -240,8 +325,8 @@ function shown(value: unknown): string {
 }
 
 /**
- * The file may have come with the project, to lead a user's token to somebody else's server: one that
- * it names gets a token only from the file itself.
+ * A file may have come with the project, to lead a user's token to somebody else's server: one that it
+ * names gets a token only from the project's files.
  */
 function refuseForeignServer(given: ReadonlyMap<ConfigField, Given>): void {
   const named = (field: ConfigField): Given | null => {
@@ -259,6 +344,23 @@ function refuseForeignServer(given: ReadonlyMap<ConfigField, Given>): void {
   );
 }
 
+/** The same of the password of PostgreSQL, which any database without one in its URL would be sent. */
+function refuseForeignDatabase(
+  given: ReadonlyMap<ConfigField, Given>,
+  { PGPASSWORD: password = "" }: ConfigSources["env"],
+): void {
+  const url = given.get("database_url");
+  if (url?.isOfFile !== true || typeof url.value !== "string" || password === "") return;
+  if (URL.parse(url.value)?.password !== "") return;
+  throw new PawlError(
+    "CONFIG_INVALID",
+    `PGPASSWORD: the password would go to ${shown(url.value)}, which only ${url.origin} names, and ` +
+      "that may have come with the project. If it is the right database, name it with DATABASE_URL in " +
+      "the environment, or write its password into the URL.",
+    { details: { path: "database_url" } },
+  );
+}
+
 function refuseOpenServer(config: Config, given: Map<ConfigField, Given>): void {
   if (config.tokens_required !== false || isLoopback(config.host)) return;
   const origin = given.get("tokens_required")?.origin ?? "tokens_required";
@@ -267,6 +369,20 @@ function refuseOpenServer(config: Config, given: Map<ConfigField, Given>): void 
     `${origin}: expected true while the host is ${config.host}, got false. ` +
       "Only a server on a loopback address may do without tokens.",
     { details: { path: "tokens_required", host: config.host } },
+  );
+}
+
+function refuseNamelessMail(
+  { smtp_url, email_from }: Config,
+  given: Map<ConfigField, Given>,
+): void {
+  if (smtp_url === null || email_from !== null) return;
+  const origin = given.get("smtp_url")?.origin ?? "smtp_url";
+  throw new PawlError(
+    "CONFIG_INVALID",
+    `${origin}: expected email_from beside it, got none. Say whom e-mail is from, such as ` +
+      "PAWL_EMAIL_FROM=pawl@example.com.",
+    { details: { path: "email_from" } },
   );
 }
 

@@ -248,9 +248,12 @@ export class DirtyWork {
 
   /** Marks what the decisions of a commit changed. */
   noteTouched(commit: Commit): void {
+    const { due } = this.work;
     for (const row of commit.touched(this.work.table)) {
       this.add(this.work.changed?.(row, commit.now) ?? [this.#idOf(row)]);
-      this.#isDueMoved = true;
+      // One that is no longer due at the time that is known for the next is looked up when it comes.
+      const cells: AnyRow = row;
+      if (due !== undefined && cells[due.cell] !== null) this.#isDueMoved = true;
     }
     for (const cause of this.work.causes ?? []) {
       for (const row of commit.touched(cause.table)) this.#ask(...cause.questions(row));

@@ -125,16 +125,17 @@ const DAY_MS = 86_400_000;
 const FRESH: Delivery = {
   pos: 7,
   type: "run.failed",
-  body: { type: "run.failed" },
+  body: { type: "run.failed", timestamp: NOW, data: {} },
   created_at: NOW,
   attempts: 0,
   last_attempt_at: null,
   last_status: null,
   last_error: null,
+  accepted_by: [],
   failed_at: null,
 };
 
-const REFUSED = { status: 500, error: "no" };
+const REFUSED = { status: 500, error: "no", isFinal: false };
 
 describe("afterAttempt", () => {
   test("tries twelve times, ever less often, and then gives up for a week", () => {
@@ -167,21 +168,31 @@ describe("afterAttempt", () => {
   });
 
   test("gives up at once where nobody is there any more", () => {
-    const { value } = afterAttempt(FRESH, { status: 410, error: "gone" }, NOW, 0.5);
+    const gone = { status: 410, error: "gone", isFinal: true };
+    const { value } = afterAttempt(FRESH, gone, NOW, 0.5);
     expect(value).toMatchObject({ attempts: 1, failed_at: NOW, last_status: 410 });
   });
+});
+
+test("afterAttempt remembers which recipients of an e-mail have it", () => {
+  const acceptedBy = ["a@example.com"];
+  const { value } = afterAttempt(FRESH, { ...REFUSED, acceptedBy }, NOW, 0.5);
+  expect(value.accepted_by).toEqual(acceptedBy);
 });
 
 describe("a delivery", () => {
   test("is taken with any 2xx, and with nothing else", () => {
     const statuses = [200, 204, 299, 199, 301, 404, 500];
-    const taken = statuses.filter((status) => isTaken({ status, error: null }));
+    const taken = statuses.filter((status) => isTaken({ status }));
     expect(taken).toEqual([200, 204, 299]);
-    expect(isTaken({ status: null, error: "no answer came" })).toBe(false);
+    expect(isTaken({ status: null })).toBe(false);
   });
 
   test("is told from other values of probes", () => {
     expect(deliveryOf(FRESH)).toEqual(FRESH);
+    // One that an older version kept.
+    const { accepted_by: _, ...older } = FRESH;
+    expect(deliveryOf(older)).toEqual(FRESH);
     expect(deliveryOf({ pos: 7 })).toBeNull();
     expect(deliveryOf(null)).toBeNull();
   });

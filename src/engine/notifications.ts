@@ -4,15 +4,18 @@ import { type WebhookRow, WEBHOOKS } from "../work/sensor/rows.ts";
 import type { Reader, NewProbe, Store } from "../store/store.ts";
 import { z } from "zod";
 import type { Json } from "../kernel/canonical.ts";
-import { Count, InstantText, JsonValue, type RecordedEvent } from "../work/envelope.ts";
+import { Count, InstantText, type RecordedEvent } from "../work/envelope.ts";
 import { addMs, type Instant } from "../kernel/instant.ts";
+import { NotificationBody } from "../work/webhook/message.ts";
 import {
+  isOfBackfillRun,
   type Notification,
   notificationsOf,
   notificationTypeOf,
   NOTIFIED_EVENTS,
 } from "../work/webhook/notification.ts";
 import type { Engine } from "./engine.ts";
+import { firstFailures } from "./first-failures.ts";
 
 /** Most webhooks that are told of anything. */
 const WEBHOOKS_MAX = 1_000;
@@ -79,12 +82,14 @@ const JITTER = 0.2;
 export const Delivery = z.object({
   pos: Count,
   type: z.string(),
-  body: JsonValue,
+  body: NotificationBody,
   created_at: InstantText,
   attempts: Count,
   last_attempt_at: InstantText.nullable(),
   last_status: z.int().nullable(),
   last_error: z.string().nullable(),
+  /** Recipients of an e-mail who have it, after an attempt that not all took. */
+  accepted_by: z.array(z.string()).default([]),
   /** When it was given up; then it is due when it is to be forgotten. */
   failed_at: InstantText.nullable(),
 });
@@ -106,20 +111,27 @@ export function deliveryIdOf(webhookId: string, pos: number): string {
 }
 
 /** How an attempt went: a status, or an error when no answer came. */
-export type Attempt = { status: number | null; error: string | null };
+export type Attempt = {
+  status: number | null;
+  error: string | null;
+  /** Whether another attempt would be refused too. */
+  isFinal: boolean;
+  /** Recipients of an e-mail who have it by now. */
+  acceptedBy?: readonly string[];
+};
 
 /** Whether the receiver took what it was told. */
-export function isTaken({ status }: Attempt): boolean {
+export function isTaken({ status }: Pick<Attempt, "status">): boolean {
   return status !== null && status >= 200 && status < 300;
 }
 
 /**
  * A delivery after an attempt that the receiver did not take, and when it is due: to be tried
- * again, or once it was given up, to be forgotten. 410 says that nobody is there any more.
+ * again, or once it was given up, to be forgotten.
  */
 export function afterAttempt(
   delivery: Delivery,
-  { status, error }: Attempt,
+  { status, error, isFinal, acceptedBy = [] }: Attempt,
   now: Instant,
   random: number,
 ): { value: Delivery; due_at: Instant } {
@@ -130,9 +142,10 @@ export function afterAttempt(
     last_attempt_at: now,
     last_status: status,
     last_error: error,
+    accepted_by: [...acceptedBy],
   };
   const delayMs = RETRY_DELAYS_MS[attempts - 1];
-  if (delayMs !== undefined && status !== 410) {
+  if (delayMs !== undefined && !isFinal) {
     const due_at = addMs(now, Math.round(delayMs * (1 - JITTER + 2 * JITTER * random)));
     if (due_at <= addMs(delivery.created_at, TRIED_MS_MAX)) return { value: tried, due_at };
   }
@@ -235,7 +248,9 @@ export class NotificationFollower {
   /** Whether a webhook that acts may want to know, as far as the event itself says. */
   #isWanted(event: RecordedEvent): boolean {
     const type = notificationTypeOf(event);
-    return type !== null && this.#webhooks.some(({ spec }) => spec.notifications.includes(type));
+    if (type === null) return false;
+    const wanting = this.#webhooks.filter(({ spec }) => spec.notifications.includes(type));
+    return wanting.some(({ spec }) => !isLeftOut(spec, event));
   }
 
   async #lookUp(): Promise<void> {
@@ -334,12 +349,26 @@ export class NotificationFollower {
       events: [],
       result: notificationsOf(rows, events),
     }));
-    return events.flatMap(({ pos }, index) => {
+    const probes: NewProbe[] = [];
+    for (const [index, event] of events.entries()) {
       const told = result[index] ?? null;
-      if (told === null) return [];
-      const wanting = webhooks.filter((webhook) => isWanted(webhook, told, pos));
-      return wanting.map(({ row }) => probeOf(row.webhook_id, told, pos, now));
-    });
+      if (told === null) continue;
+      const wanting = webhooks.filter((webhook) => isWanted(webhook, told, event));
+      const digest = wanting.some(isDigest) ? await this.#digestOf(told) : told;
+      for (const webhook of wanting) {
+        const own = isDigest(webhook) ? digest : told;
+        probes.push(probeOf(webhook.row.webhook_id, own, event.pos, now));
+      }
+    }
+    return probes;
+  }
+
+  /** The end or the pause of a backfill with the first that failed in it; all else as it is. */
+  async #digestOf(told: Notification): Promise<Notification> {
+    const id = told.data["backfill_id"];
+    if (!told.type.startsWith("backfill.") || typeof id !== "string") return told;
+    const failures = await this.#read((reader) => firstFailures(reader, id));
+    return { ...told, data: { ...told.data, failures } };
   }
 
   get #ws(): number {
@@ -365,9 +394,20 @@ function posOf(value: Json): number | null {
   return z.object({ pos: Count }).safeParse(value).data?.pos ?? null;
 }
 
+function isDigest({ spec }: ActiveWebhook): boolean {
+  return spec.digest === "backfill";
+}
+
+/** Whether a webhook is told of the event with others, as one. */
+function isLeftOut({ digest }: WebhookSpec, event: RecordedEvent): boolean {
+  return digest === "backfill" && isOfBackfillRun(event);
+}
+
 /** What happened before a webhook was made is none of its business. */
-function isWanted({ row, spec }: ActiveWebhook, told: Notification, pos: number): boolean {
-  if (pos <= row.created_pos || !spec.notifications.includes(told.type)) return false;
+function isWanted(webhook: ActiveWebhook, told: Notification, event: RecordedEvent): boolean {
+  const { row, spec } = webhook;
+  if (event.pos <= row.created_pos || !spec.notifications.includes(told.type)) return false;
+  if (isLeftOut(spec, event)) return false;
   return spec.assets.length === 0 || told.assets.some((asset) => spec.assets.includes(asset));
 }
 
@@ -382,6 +422,7 @@ function probeOf(webhookId: string, told: Notification, pos: number, now: Instan
     last_attempt_at: null,
     last_status: null,
     last_error: null,
+    accepted_by: [],
     failed_at: null,
   };
   const probe_id = deliveryProbeId(webhookId, pos);

@@ -2,6 +2,7 @@ import { PawlError } from "../kernel/errors.ts";
 import type { RecordedEvent } from "../work/envelope.ts";
 import type { Story, StoryReader, WorkKind } from "../work/kind.ts";
 import { KINDS, kindOf } from "../work/kinds.ts";
+import { reporterIn } from "../work/asset/fold-partitions.ts";
 import { loadPartitions } from "../work/asset/partition-blocks.ts";
 import type { RunRow } from "../work/run/rows.ts";
 import { eventsAbout, isAboutTasks, runById, runEvents, tasksFor } from "../work/run/story.ts";
@@ -74,6 +75,11 @@ async function whyPartition(reader: StoryReader, entity: string): Promise<Story 
   const runIds = [row.last_materialization_run_id, row.last_attempt_run_id];
   const events: Story = [];
   for (const runId of new Set(runIds)) {
+    if (reporterIn(runId) !== null) {
+      const pos = row.last_materialization_pos ?? row.row_version;
+      events.push(...(await reader.events({ after: pos - 1, through: pos, limit: 1 })));
+      continue;
+    }
     const run = runId === null ? null : await runById(reader, runId);
     if (run === null) continue;
     const tasks = await tasksFor(reader, run, assetKey, key);

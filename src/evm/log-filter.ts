@@ -1,14 +1,16 @@
 import type { AbiEvent, AbiEventParametersToPrimitiveTypes, Address, Hex } from "viem";
-import {
+import { PawlError } from "../kernel/errors.ts";
+import type { NodeLog } from "./evm-node.ts";
+import { loadViem } from "./load-viem.ts";
+
+const {
   decodeAbiParameters,
   encodeEventTopics,
   getAddress,
   hexToBytes,
   keccak256,
   toEventSelector,
-} from "viem/utils";
-import { PawlError } from "../kernel/errors.ts";
-import type { NodeLog } from "./evm-node.ts";
+} = await loadViem();
 
 /** Which logs are wanted: of which events, of which contracts, with which indexed arguments. */
 export type LogFilter<Event extends AbiEvent = AbiEvent> = {

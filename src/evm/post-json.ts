@@ -1,5 +1,3 @@
-import type { AbortSignalLike } from "../define/automation-context.ts";
-
 /** What is known of a request that a node did not answer with a result. */
 export type RpcFailureFacts = {
   method: string;
@@ -46,7 +44,7 @@ export type NodePostOptions = {
   method: string;
   timeoutMs: number;
   answerBytesMax: number;
-  signal: AbortSignalLike;
+  signal: AbortSignal;
 };
 
 /** The JSON that was answered, whatever the status. */
@@ -139,7 +137,7 @@ function reasonOf(error: unknown): string {
 }
 
 /** What a request needs of whoever makes it: when to break off, and its turn at the node. */
-export type Asking = { readonly signal: AbortSignalLike; readonly turn: () => Promise<void> };
+export type Asking = { readonly signal: AbortSignal; readonly turn: () => Promise<void> };
 
 /** One method to be called on a node. */
 export type RpcCall = { method: string; params: readonly unknown[] };

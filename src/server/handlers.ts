@@ -15,6 +15,7 @@ import {
   PARTITION_SUMMARY_HANDLERS,
 } from "./routes/partitions.ts";
 import { ROUTING_HANDLERS } from "./routes/routing.ts";
+import { LOG_HANDLERS } from "./routes/run-logs.ts";
 import { RUN_TIMELINE_HANDLERS } from "./routes/run-timeline.ts";
 import { RUN_HANDLERS } from "./routes/runs.ts";
 import { SCHEDULE_HANDLERS } from "./routes/schedules.ts";
@@ -38,6 +39,7 @@ export const HANDLERS: { readonly [Name in OperationName]: Handler<Name> } = {
   ...EVENT_HANDLERS,
   ...FAILURE_HANDLERS,
   ...HEALTH_HANDLERS,
+  ...LOG_HANDLERS,
   ...MOVE_HANDLERS,
   ...MOVE_MAP_HANDLERS,
   ...OVERVIEW_HANDLERS,

@@ -13,6 +13,7 @@ import type { Authenticate } from "./http/authenticate.ts";
 import { problemOf, problemResponse } from "./http/input-problems.ts";
 import type { Reception } from "./http/request-body.ts";
 import type { ProcessMetrics, WorkspaceMetrics } from "./metrics.ts";
+import type { Outlets } from "./webhooks/sender.ts";
 
 /** A server that listens. */
 export interface RunningServer {
@@ -44,19 +45,14 @@ export async function startServer(options: {
   host: string;
   port: number;
   limits?: Partial<ConnectionLimits> | undefined;
+  /** Whether the process is somebody else's: its heap and its globals are none of our business. */
+  sharesProcess?: boolean | undefined;
 }): Promise<RunningServer> {
   const { app, host, port } = options;
   if (!isLoopback(host)) await refuseOpenServer(app, host);
-  setFlagsFromString(HEAP_GROWTH);
-  const listener = getRequestListener((request, environment) => app.fetch(request, environment), {
-    // For a request that names no host, which the app refuses, but for the one that probes send.
-    hostname: "localhost",
-    errorHandler: (error) => {
-      const reason = error instanceof Error ? error.message : String(error);
-      const refused = new PawlError("INPUT_INVALID", `The request cannot be read: ${reason}.`);
-      return problemResponse(problemOf(refused, "none"), {});
-    },
-  });
+  const { sharesProcess = false } = options;
+  if (!sharesProcess) setFlagsFromString(HEAP_GROWTH);
+  const listener = requestListener(app, sharesProcess);
   const limits = { ...CONNECTION_LIMITS, ...options.limits };
   const server = createServer(
     {
@@ -83,6 +79,24 @@ export async function startServer(options: {
       await stopped;
     },
   };
+}
+
+/** Answers requests of Node's own servers with the app. */
+export function requestListener(
+  app: Pick<App, "fetch">,
+  sharesProcess: boolean,
+): (incoming: IncomingMessage, outgoing: ServerResponse) => Promise<void> {
+  return getRequestListener((request, environment) => app.fetch(request, environment), {
+    // For a request that names no host, which the app refuses, but for the one that probes send.
+    hostname: "localhost",
+    // Lighter ones of the library's, for everybody in the process.
+    overrideGlobalObjects: !sharesProcess,
+    errorHandler: (error) => {
+      const reason = error instanceof Error ? error.message : String(error);
+      const refused = new PawlError("INPUT_INVALID", `The request cannot be read: ${reason}.`);
+      return problemResponse(problemOf(refused, "none"), {});
+    },
+  });
 }
 
 async function refuseOpenServer(app: App, host: string): Promise<void> {
@@ -152,8 +166,8 @@ export type ServerContext = {
   /** Where bodies come in: of those with a token, and of all others. */
   readonly reception: { readonly known: Reception; readonly strangers: Reception };
   readonly log: ServerLog;
-  /** `host` or `host:port` of receivers of webhooks that may have an address that is not public. */
-  readonly webhookHosts: readonly string[];
+  /** What webhooks are told through. */
+  readonly outlets: Outlets;
   /** Aborts when the server stops: ends streams and waiting claims. */
   readonly stopping: AbortSignal;
   now(): Instant;

@@ -11,6 +11,7 @@ import {
   PROBES,
   PROGRESS,
   type ProgressRow,
+  RUN_LOGS,
   TASK_LOGS,
   TOKENS,
 } from "./side-tables.ts";
@@ -24,6 +25,8 @@ import type {
   Probe,
   ProbeKind,
   Reader,
+  RunLogFilter,
+  RunLogSize,
   TokenRow,
 } from "./store.ts";
 
@@ -31,6 +34,9 @@ import type {
  * The reads that both stores do alike, on top of the four that they do differently. A store makes
  * one for a transaction and ends it with the transaction.
  */
+/** Tasks whose log lines are sorted at once. */
+const LOGGED_TASKS_AT_ONCE = 20;
+
 export abstract class StatementReader implements Reader {
   #ended = false;
 
@@ -117,6 +123,42 @@ export abstract class StatementReader implements Reader {
     return rows;
   }
 
+  async runLogs(
+    runPos: number,
+    { after, tasks, since }: RunLogFilter,
+    limit: number,
+  ): Promise<NumberedLogLine[]> {
+    const where: Condition[] = [{ cell: "run_pos", is: "=", value: runPos }];
+    if (since !== null) where.push({ cell: "at", is: ">=", value: since });
+    if (after !== null) where.push({ cells: ["task_key", "line"], is: "after", key: after });
+    const order = [{ cell: "task_key" }, { cell: "line" }];
+    const read = (those: Condition[], most: number): Promise<NumberedLogLine[]> =>
+      this.find({ table: TASK_LOGS, where: [...where, ...those], order, limit: most });
+    if (tasks === null) return read([], limit);
+    const left = tasks.filter((task) => after === null || task >= after[0]);
+    const [first = 0, last = first] = [left[0], left.at(-1)];
+    // Lines lie in this order, and are read in it where their tasks do; those of a list are all sorted first.
+    if (left.length > 0 && last - first + 1 === left.length) {
+      const between: Condition[] = [
+        { cell: "task_key", is: ">=", value: first },
+        { cell: "task_key", is: "<=", value: last },
+      ];
+      return read(between, limit);
+    }
+    const lines: NumberedLogLine[] = [];
+    for (let at = 0; at < left.length && lines.length < limit; at += LOGGED_TASKS_AT_ONCE) {
+      const values = left.slice(at, at + LOGGED_TASKS_AT_ONCE);
+      const found = await read([{ cell: "task_key", is: "in", values }], limit - lines.length);
+      for (const line of found) lines.push(line);
+    }
+    return lines;
+  }
+
+  async runLogSizes(runPositions: readonly number[]): Promise<RunLogSize[]> {
+    const keys = runPositions.map((runPos) => [runPos]);
+    return this.load(RUN_LOGS, keys);
+  }
+
   async token(tokenId: string): Promise<Omit<TokenRow, "ws"> | null> {
     const [token] = await this.load(TOKENS, [[tokenId]]);
     return token ?? null;
@@ -135,9 +177,12 @@ export abstract class StatementReader implements Reader {
   }
 }
 
-/** Fails for cells that are documents: `findCells` hands out values as they are stored. */
+/** Fails for documents, and texts that may be compressed: `findCells` hands out values as they are stored. */
 export function assertPlainCells(table: AnyTable, cells: readonly string[]): void {
-  for (const cell of cells) assert(table.cells[cell] !== "json", `${table.name}.${cell} is plain`);
+  for (const cell of cells) {
+    const isPlain = table.cells[cell] !== "json" && table.long?.includes(cell) !== true;
+    assert(isPlain, `${table.name}.${cell} is plain`);
+  }
 }
 
 /** The counts of a `countStatement`, each row being the cells' values and then the count. */

@@ -10,6 +10,7 @@ import type {
   LogLine,
   Probe,
   Progress,
+  RunLogSize,
   Sample,
   Secret,
   TokenRow,
@@ -116,17 +117,8 @@ export const TASK_LOGS: Table<NumberedLogLine> = {
 /** What a log line costs besides its texts: a line without any is not free. */
 export const LOG_LINE_BYTES = 100;
 
-/** How much a run has logged: from when to when, what is kept, and how many lines were dropped. */
-type RunLogRow = {
-  run_pos: number;
-  began_at: Instant;
-  last_at: Instant;
-  bytes: number;
-  dropped: number;
-};
-
 /** The table of how much runs have logged. */
-export const RUN_LOGS: Table<RunLogRow> = {
+export const RUN_LOGS: Table<RunLogSize> = {
   name: "run_logs",
   key: ["run_pos"],
   cells: { run_pos: "int", began_at: "text", last_at: "text", bytes: "int", dropped: "int" },

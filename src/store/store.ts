@@ -218,6 +218,14 @@ export interface Reader {
     after: number,
     limit: number,
   ): Promise<(LogLine & { line: number })[]>;
+  /** Log lines of a run, task by task, each in the order they came. */
+  runLogs(
+    runPos: number,
+    which: RunLogFilter,
+    limit: number,
+  ): Promise<(LogLine & { line: number })[]>;
+  /** How much these runs have logged; none for those that have not. */
+  runLogSizes(runPositions: readonly number[]): Promise<RunLogSize[]>;
   /** The probes that exist, in any order. */
   probes(probeIds: readonly string[]): Promise<Probe[]>;
   /** Probes of a kind, those due soonest first; about one subject only when it is named. */
@@ -408,6 +416,25 @@ export type Checkpoint = Fenced<{ value: Json; saved_at: Instant; holder: string
 
 /** The bytes of the checkpoints of a run that the holder of one token saved; nobody on record is "". */
 export type CheckpointSize = { run_pos: number; holder: string; bytes: number };
+
+/** Which log lines of a run: all where a part is null. */
+export type RunLogFilter = {
+  /** Those behind this one. */
+  after: readonly [taskKey: number, line: number] | null;
+  /** Ascending. */
+  tasks: readonly number[] | null;
+  /** Those since then. There is no index by time: all lines of the run, or of the tasks, are gone through. */
+  since: Instant | null;
+};
+
+/** How much a run has logged: from when to when, what is kept, and how many lines were dropped. */
+export type RunLogSize = {
+  run_pos: number;
+  began_at: Instant;
+  last_at: Instant;
+  bytes: number;
+  dropped: number;
+};
 
 /** A line that a task logged. */
 export type LogLine = Fenced<{ at: Instant; message: string; fields: Json }>;

@@ -1,13 +1,20 @@
 import { z } from "zod";
+import { PartitionsForgotten, PartitionsReported } from "./asset/events.ts";
 import {
   BackfillChunkPlanned,
   BackfillChunkSplit,
   BackfillCreated,
   BackfillRetuned,
   BackfillStateChanged,
+  BackfillWindowChanged,
   KeysSurveyed,
 } from "./backfill/events.ts";
-import { DefinitionsPublished, PartitionKeysAdded } from "./definition/events.ts";
+import {
+  DefinitionsPublished,
+  PartitionKeysAdded,
+  PartitionKeysRemoved,
+  PartitionKeysRestored,
+} from "./definition/events.ts";
 import {
   MoveChecked,
   MovePlanned,
@@ -67,6 +74,8 @@ import {
 const OWN_EVENTS = {
   DefinitionsPublished: z.strictObject(DefinitionsPublished),
   PartitionKeysAdded: z.strictObject(PartitionKeysAdded),
+  PartitionKeysRemoved: z.strictObject(PartitionKeysRemoved),
+  PartitionKeysRestored: z.strictObject(PartitionKeysRestored),
   RunRequested: z.strictObject(RunRequested),
   RunStarted: z.strictObject(RunStarted),
   RunFinished: z.strictObject(RunFinished),
@@ -74,12 +83,15 @@ const OWN_EVENTS = {
   TasksStarted: z.strictObject(TasksStarted),
   TasksFinished: z.strictObject(TasksFinished),
   TaskLeaseExpired: z.strictObject(TaskLeaseExpired),
+  PartitionsReported: z.strictObject(PartitionsReported),
+  PartitionsForgotten: z.strictObject(PartitionsForgotten),
   BackfillCreated: z.strictObject(BackfillCreated),
   KeysSurveyed: z.strictObject(KeysSurveyed),
   BackfillChunkPlanned: z.strictObject(BackfillChunkPlanned),
   BackfillChunkSplit: z.strictObject(BackfillChunkSplit),
   BackfillStateChanged: z.strictObject(BackfillStateChanged),
   BackfillRetuned: z.strictObject(BackfillRetuned),
+  BackfillWindowChanged: z.strictObject(BackfillWindowChanged),
   ScheduleTicked: z.strictObject(ScheduleTicked),
   ScheduleTicksSkipped: z.strictObject(ScheduleTicksSkipped),
   SchedulePaused: z.strictObject(SchedulePaused),

@@ -5,6 +5,7 @@ import type { Rows } from "./rows.ts";
 import type { Key } from "../kernel/table.ts";
 import type { TableName } from "./tables.ts";
 import { KINDS } from "./kinds.ts";
+import { PARTITION_FOLDS } from "./asset/fold-partitions.ts";
 import { BACKFILL_FOLDS } from "./backfill/fold.ts";
 import { DEFINITION_FOLDS } from "./definition/fold.ts";
 import { MOVE_FOLDS } from "./move/fold.ts";
@@ -49,6 +50,7 @@ export type Folds<Type extends EventType> = { readonly [Each in Type]: Folding<E
 /** The folding of every event type that no kind brings with it. */
 export const FOLDS: Folds<OwnEventType> = {
   ...DEFINITION_FOLDS,
+  ...PARTITION_FOLDS,
   ...BACKFILL_FOLDS,
   ...RUN_FOLDS,
   ...TASK_FOLDS,

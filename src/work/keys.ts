@@ -162,6 +162,14 @@ export const IDEMPOTENCY_KEYS = {
   definitions: (version: number) => `definitions:${version}`,
   partitionKeys: (definition: string, principal: string, requestId: string) =>
     `keys:${definition}:${principal}:${requestId}`,
+  keysRemoved: (definition: string, principal: string, requestId: string) =>
+    `keys_removed:${canonicalJson([definition, principal, requestId])}`,
+  keysRestored: (definition: string, principal: string, requestId: string) =>
+    `keys_restored:${canonicalJson([definition, principal, requestId])}`,
+  partitionsReported: (assetKey: string, principal: string, requestId: string) =>
+    `report:${canonicalJson([assetKey, principal, requestId])}`,
+  partitionsForgotten: (assetKey: string, principal: string, requestId: string) =>
+    `forget:${canonicalJson([assetKey, principal, requestId])}`,
   runRequest: (hash: Hash, runKey: string, fingerprint: string) =>
     `runreq:${runKey}:${hash.sha256(fingerprint)}`,
   run: (runId: string, transition: "started" | "finished") => `run:${runId}:${transition}`,
@@ -217,6 +225,8 @@ export const IDEMPOTENCY_KEYS = {
         return `sensor_eval:${sensorId}:manual:${source.request_id}`;
     }
   },
+  /** By the time that had come. */
+  backfillWindow: (backfillId: string, at: string) => `backfill_window:${backfillId}:${at}`,
   backfillRetune: (backfillId: string, stateVersion: number) =>
     `backfill_retune:${backfillId}:${stateVersion}`,
   /** By the first of them, whose id is fresh. */

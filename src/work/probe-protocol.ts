@@ -1,7 +1,7 @@
 import { z } from "zod";
 import { AssetKey, Labels, SensorTarget, WatchSpec } from "./definition/spec.ts";
 import { Count, FailureField, InstantText, JsonValue } from "./envelope.ts";
-import { CLAIM_WAIT_MS_MAX, WorkNames } from "./run/protocol.ts";
+import { CLAIM_WAIT_MS_MAX, KEY_ADDITIONS_MAX, KeyAddition, WorkNames } from "./run/protocol.ts";
 import { BlockHash } from "./sync/segment-protocol.ts";
 import { Block, SyncTarget } from "./sync/spec.ts";
 
@@ -74,6 +74,8 @@ export type ProbeClaimAnswer = z.infer<typeof ProbeClaimAnswer>;
 export const EvaluatedRequest = z.strictObject({
   asset_selection: z.array(AssetKey).min(1).max(1_000),
   partition_keys: z.array(z.string().min(1).max(2_000)).min(1).max(10_000).nullable(),
+  /** Adds those of the partitions that are not there, where they are dynamic. */
+  add: z.boolean().optional(),
   /** Two requests of one sensor with the same key are one run; null for one of its own. */
   run_key: z.string().min(1).max(200).nullable(),
   config: JsonValue,
@@ -89,6 +91,8 @@ export const EvaluationOutcome = z.discriminatedUnion("type", [
     type: z.literal("evaluated"),
     cursor: z.string().max(100_000).nullable(),
     run_requests: z.array(EvaluatedRequest).max(1_000),
+    /** Keys that are added together with the runs and the cursor, or not at all. */
+    added_keys: z.array(KeyAddition).max(KEY_ADDITIONS_MAX).optional(),
   }),
   z.strictObject({ type: z.literal("failed"), error: FailureField }),
 ]);

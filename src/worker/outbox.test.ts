@@ -53,6 +53,22 @@ describe("Outbox", () => {
     expect(sent).toEqual([[1, 2], [3, 4], [5]]);
   });
 
+  test("can be waited for until what is there is gone, though more comes with every message", async () => {
+    const { sent, outbox } = outboxWith({
+      itemsMax: 2,
+      send: async () => {
+        if (sent.length < 100) outbox.add(0);
+      },
+    });
+    for (const item of [1, 2, 3]) outbox.add(item);
+    await outbox.flushPresent();
+
+    expect(sent.flat().slice(0, 3)).toEqual([1, 2, 3]);
+    expect(sent.length).toBeLessThan(100);
+    await outbox.flush();
+    expect(sent).toHaveLength(100);
+  });
+
   test("tries again for as long as somebody waits for the item", async () => {
     const wanted = new Set([1, 2]);
     const { clock, sent, givenUp, outbox } = outboxWith({

@@ -88,6 +88,10 @@ export class Outbox<Item> {
   #isSending = false;
   #callOff: (() => void) | null = null;
   #onEmpty: (() => void)[] = [];
+  /** Items that came, and those of them that were delivered or given up, ever. */
+  #came = 0;
+  #gone = 0;
+  #onGone: { gone: number; resolve: () => void }[] = [];
 
   constructor(options: OutboxOptions<Item>) {
     this.#options = options;
@@ -108,6 +112,7 @@ export class Outbox<Item> {
 
   add(item: Item): void {
     this.#waiting.push(item);
+    this.#came++;
     if (this.#isSending || this.#callOff !== null) return;
     if (this.#options.gatherMs > 0) {
       this.#callOff = this.#options.clock.after(this.#options.gatherMs, () => this.#start());
@@ -125,6 +130,17 @@ export class Outbox<Item> {
     return empty;
   }
 
+  /**
+   * Sends without gathering; resolves when what is here now is delivered or given up, though more may come
+   * without end.
+   */
+  flushPresent(): Promise<void> {
+    if (this.isEmpty) return Promise.resolve();
+    const gone = new Promise<void>((resolve) => this.#onGone.push({ gone: this.#came, resolve }));
+    if (!this.#isSending) this.#start();
+    return gone;
+  }
+
   #start(): void {
     this.#callOff?.();
     this.#callOff = null;
@@ -133,7 +149,14 @@ export class Outbox<Item> {
 
   async #sendAll(): Promise<void> {
     this.#isSending = true;
-    while (this.#waiting.length > 0) await this.#deliver(this.#nextBatch());
+    while (this.#waiting.length > 0) {
+      const batch = this.#nextBatch();
+      await this.#deliver(batch);
+      this.#gone += batch.length;
+      while ((this.#onGone[0]?.gone ?? Number.POSITIVE_INFINITY) <= this.#gone) {
+        this.#onGone.shift()?.resolve();
+      }
+    }
     this.#isSending = false;
     const listeners = this.#onEmpty;
     this.#onEmpty = [];

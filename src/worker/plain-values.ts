@@ -200,7 +200,7 @@ function membersOf(value: object, copying: Copying, depth: number): Json {
 }
 
 /** What stands for a value in JSON by its own word, as `JSON.stringify` asks for it. */
-function jsonOf(value: unknown, key: string): unknown {
+export function jsonOf(value: unknown, key: string): unknown {
   if (typeof value !== "object" || value === null) return value;
   const { toJSON } = value as { toJSON?: unknown };
   return typeof toJSON === "function" ? (Reflect.apply(toJSON, value, [key]) as unknown) : value;

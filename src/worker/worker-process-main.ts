@@ -7,6 +7,7 @@ import { PawlError } from "../kernel/errors.ts";
 import type { Project } from "../define/define-pawl.ts";
 import { loadProject } from "./load-project.ts";
 import { messageOf, plainError } from "./plain-values.ts";
+import { captureConsole } from "./tasks/console-lines.ts";
 import { type FromWorkerProcess, ToWorkerProcess } from "./worker-process-messages.ts";
 
 /*
@@ -27,6 +28,9 @@ process.on("SIGINT", () => undefined);
 process.on("unhandledRejection", (reason) => {
   logger.error({ reason: messageOf(reason) }, "A promise of the project's code was not awaited.");
 });
+
+// Before the project is loaded: its modules may take a method of the console for themselves.
+captureConsole(console);
 
 try {
   const project = await loadProject(process.argv[2] ?? "");

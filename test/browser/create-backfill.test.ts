@@ -42,8 +42,12 @@ const SPECS = [
   plain("whole", null),
   plain("stale", REGIONS),
   plain("left", REGIONS),
+  plain("narrowed", REGIONS),
   plain("odd", { type: "static", keys: ["100%25", "%2F", "a b", "a+b&c=d"] }),
-  plain("numbers", { type: "integers", start: 0, end: 1_000, size: 100 }),
+  {
+    ...plain("numbers", { type: "integers", start: 0, end: 1_000, size: 100 }),
+    labels: { grain: "number" },
+  },
   plain("days", DAYS),
   {
     ...plain("months", { type: "monthly", start: "2025-01", end: "2025-03" }),
@@ -190,6 +194,16 @@ describe("each way to choose partitions", () => {
     expect(partition_selector).toEqual({ type: "filter", dimensions: { partition: "tenant-1?" } });
   });
 
+  test("assets with all that is made from them, and those that a label finds", async () => {
+    const page = await open("?asset=days&start=2025-01-01&end=2025-01-31");
+    await page.getByRole("button", { name: "Add downstream (1)" }).click();
+    await page.getByRole("button", { name: "Create 2 backfills" }).waitFor();
+    expect(await page.getByRole("checkbox", { name: "months" }).isChecked()).toBe(true);
+    await page.getByLabel("Search assets").fill("grain=number");
+    await page.getByRole("button", { name: "Add all found (1)" }).click();
+    expect(await page.getByRole("checkbox", { name: "numbers" }).isChecked()).toBe(true);
+  });
+
   test("everything, also of an asset that has no partitions, and a range of integers", async () => {
     const page = await open("?asset=whole");
     await page.getByText("whole has no partitions").waitFor();
@@ -222,6 +236,31 @@ describe("each way to choose partitions", () => {
       },
       stale_reasons: { NEVER_MATERIALIZED: 2 },
     });
+  });
+
+  test("only what is missing of a selection, in a window, with when it starts", async () => {
+    const selector = { type: "explicit" as const, partition_keys: ["eu", "us"] };
+    const params = { asset_key: "narrowed" };
+    await api.client.call("reportPartitions", { params, body: { items: [{ selector }] } });
+    const page = await open("?asset=narrowed&all=1");
+    await previewSays(page, "3 partitions in 1 chunk");
+    await page.getByLabel("Only").selectOption("missing");
+    await previewSays(page, "1 partition in 1 chunk");
+    await preview(page).getByText("3 partitions, of which 2 left out").waitFor();
+    await page.getByText("More options").click();
+    await page.getByLabel("Daily window").fill("nights");
+    await page.getByText("expected two times of the day").waitFor();
+    const [soon, later] = [2, 3].map((hours) => new Date(Date.now() + hours * 3_600_000));
+    const window = [soon, later].map((time) => time?.toISOString().slice(11, 16)).join("-");
+    await page.getByLabel("Daily window").fill(window);
+    await preview(page).getByText("Starts", { exact: true }).waitFor();
+    expect(await create(page)).toMatchObject({
+      partition_selector: { type: "all", only: "missing" },
+      total_partitions: 1,
+      timing: { window: `${window} UTC`, is_open: false },
+    });
+    await page.getByText("starts", { exact: true }).waitFor();
+    await page.getByText("all partitions, only missing").first().waitFor();
   });
 
   test("what an earlier backfill left", async () => {

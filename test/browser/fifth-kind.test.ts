@@ -23,8 +23,6 @@ import { expectAccessible, TestBrowser } from "./test-browser.ts";
  * the list of kinds, put into a copy of the sources; everything else here is there by itself.
  */
 
-vi.setConfig({ testTimeout: 180_000, hookTimeout: 180_000 });
-
 const ROOT = fileURLToPath(new URL("../../", import.meta.url));
 const CLONE = mkdtempSync(join(tmpdir(), "pawl-fifth-"));
 const PAWL = join(CLONE, "bin", "pawl");
@@ -168,7 +166,7 @@ describe.each(["SQLite", "PostgreSQL"] as const)("a count on %s", (store) => {
     await vi.waitFor(async () => {
       const { items } = await get<{ items: unknown[] }>("runs?status=PENDING,RUNNING");
       expect(items).toEqual([]);
-    }, 60_000);
+    }, 300_000);
     const path = `work/count/${made.id}`;
     expect(await get<WorkDocument>(path)).toMatchObject({
       state: "CANCELLED",

@@ -1,5 +1,5 @@
 import type { Page } from "playwright-core";
-import { afterAll, afterEach, beforeAll, describe, expect, test, vi } from "vitest";
+import { afterAll, afterEach, beforeAll, describe, expect, test } from "vitest";
 import type { MoveDetails } from "../../src/work/move/api.ts";
 import { rowsOf, run } from "../end-to-end/shard-files.ts";
 import { act, confirmAction, openAction, tabTo } from "./keyboard.ts";
@@ -14,8 +14,6 @@ import {
 } from "./test-browser.ts";
 
 // Real copies by a real worker, on a machine that others use too.
-vi.setConfig({ testTimeout: 120_000, hookTimeout: 60_000 });
-
 /** How long anything may take at most to be seen. */
 const WAIT_MS = 60_000;
 

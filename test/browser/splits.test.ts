@@ -24,8 +24,6 @@ import {
 } from "./test-browser.ts";
 
 // Real copies by a real worker, on a machine that others use too.
-vi.setConfig({ testTimeout: 120_000, hookTimeout: 60_000 });
-
 /** How long anything may take at most to be seen. */
 const WAIT_MS = 60_000;
 

@@ -1,7 +1,7 @@
 import { expect, test } from "vitest";
 import type { Json } from "../../src/kernel/canonical.ts";
 import { RUNS, type RunState } from "../../src/work/run/rows.ts";
-import type { LogQuota } from "../../src/store/store.ts";
+import type { LogQuota, Reader } from "../../src/store/store.ts";
 import { NOON, ROOMY, append, changesOf, commit, putTasks, run } from "./builders.ts";
 import type { Suite } from "./store-conformance.ts";
 
@@ -58,6 +58,73 @@ export function logCases({ durable, place, store, ws }: Suite): void {
     const [first] = await read(0, 1);
     expect(await read(first?.line ?? 0, 10)).toEqual(lines.slice(1));
     expect(await say([])).toEqual([]);
+  });
+
+  test("I35: reads the lines of many tasks in parts, whether they lie side by side or apart", async () => {
+    await makeRuns([1], 60);
+    const keys = Array.from({ length: 60 }, (_, task_key) => task_key);
+    for (const message of ["first", "second"]) {
+      await say(keys.map((task_key) => line(message, { task_key })));
+    }
+    const read = async (tasks: number[], limit: number) => {
+      const lines: [task: number, message: string][] = [];
+      let after: [task: number, line: number] | null = null;
+      for (;;) {
+        const page = await store().read(ws(), (reader) =>
+          reader.runLogs(1, { after, tasks, since: null }, limit),
+        );
+        expect(page.length).toBeLessThanOrEqual(limit);
+        for (const said of page) {
+          lines.push([said.task_key, said.message]);
+          after = [said.task_key, said.line];
+        }
+        if (page.length < limit) return lines;
+      }
+    };
+    const linesOf = (tasks: number[]) =>
+      tasks.flatMap((task) => [
+        [task, "first"],
+        [task, "second"],
+      ]);
+    const [even, middle] = [keys.filter((key) => key % 2 === 0), keys.slice(7, 50)];
+    for (const tasks of [even, middle, [59], [3, 58]]) {
+      expect(await read(tasks, 7)).toEqual(linesOf(tasks));
+      expect(await read(tasks, 200)).toEqual(linesOf(tasks));
+    }
+  });
+
+  test("I35: reads the lines of a run task by task, of some tasks, from a place and from a time on", async () => {
+    await makeRuns([1, 2], 3);
+    await say([2, 0, 1, 0].map((task_key, at) => line(`${at}`, { task_key })));
+    await say([line("other", { run_pos: 2 })]);
+    type Which = Partial<Parameters<Reader["runLogs"]>[1]>;
+    const read = (which: Which, limit = 10) =>
+      store().read(ws(), (reader) =>
+        reader.runLogs(1, { after: null, tasks: null, since: null, ...which }, limit),
+      );
+    const all = await read({});
+    expect(all.map(({ task_key, message }) => [task_key, message])).toEqual([
+      [0, "1"],
+      [0, "3"],
+      [1, "2"],
+      [2, "0"],
+    ]);
+    const [, second] = await read({}, 2);
+    const after = [second?.task_key ?? 0, second?.line ?? 0] as const;
+    expect(await read({ after })).toEqual(all.slice(2));
+    expect(await read({ tasks: [0, 2] })).toEqual(all.filter(({ task_key }) => task_key !== 1));
+    expect(await read({ tasks: [] })).toEqual([]);
+    const [newest = ""] = all
+      .map(({ at }) => at)
+      .toSorted()
+      .toReversed();
+    expect(await read({ since: newest })).toEqual(all.filter(({ at }) => at >= newest));
+    expect(await read({ since: LATER })).toEqual([]);
+    const sizes = await store().read(ws(), (reader) => reader.runLogSizes([1, 2, 3]));
+    expect(sizes.toSorted((one, other) => one.run_pos - other.run_pos)).toMatchObject([
+      { run_pos: 1, bytes: 4 * (LINE_BYTES + 1), dropped: 0 },
+      { run_pos: 2, bytes: LINE_BYTES + 5, dropped: 0 },
+    ]);
   });
 
   test("I64: drops what is beyond a run's quota, and says so once where each log was cut", async () => {

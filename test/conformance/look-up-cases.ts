@@ -1,7 +1,9 @@
 import { describe, expect, test } from "vitest";
+import { TABLES } from "../../src/work/tables.ts";
 import { SENSOR_MESSAGES, type SensorMessageRow } from "../../src/work/sensor/rows.ts";
 import {
   type AnyRow,
+  type AnyTable,
   type Condition,
   type Find,
   type Order,
@@ -127,6 +129,19 @@ export function lookUpCases({ store, ws }: Suite): void {
     const values = await store().read(ws(), (reader) => reader.findCells(found, cells));
     const rows = expected({ where, order: BACKWARDS }).slice(0, 5);
     expect(values).toEqual(rows.map((row) => cells.map((cell) => row[cell])));
+  });
+
+  test("hands out no cells by themselves that may be kept compressed, or are documents", async () => {
+    for (const table of Object.values<AnyTable>(TABLES)) {
+      const cells = Object.keys(table.cells).filter(
+        (cell) => table.cells[cell] === "json" || table.long?.includes(cell),
+      );
+      for (const cell of cells) {
+        const one = { table, where: [], order: [], limit: 1 };
+        const found = store().read(ws(), (reader) => reader.findCells(one, [cell]));
+        await expect(found, `${table.name}.${cell}`).rejects.toThrow(`${cell} is plain`);
+      }
+    }
   });
 
   test("counts by the values of cells", async () => {

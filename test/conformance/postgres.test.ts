@@ -4,23 +4,13 @@ import { SENSOR_MESSAGES } from "../../src/work/sensor/rows.ts";
 import { postgresFailure } from "../../src/store/postgres/connection.ts";
 import { openPostgresStore } from "../../src/store/postgres/store.ts";
 import type { Store } from "../../src/store/store.ts";
-import { dropDatabase, freshDatabaseUrl } from "../postgres.ts";
+import { dropDatabase, freshDatabaseUrl, sqlOn } from "../postgres.ts";
 import { startPostgres } from "../postgres-server.ts";
 import { NOON, append, changesOf, commit, eventsAfter, flushOf, message } from "./builders.ts";
 import { type Place, storeConformance } from "./store-conformance.ts";
 
 // The server of the tests may run without fsync.
 const open = (url: string): Promise<Store> => openPostgresStore({ url, unsafe: true });
-
-async function sqlOn(url: string, text: string): Promise<unknown[][]> {
-  const client = new pg.Client({ connectionString: url });
-  await client.connect();
-  try {
-    return (await client.query<unknown[]>({ text, rowMode: "array" })).rows;
-  } finally {
-    await client.end();
-  }
-}
 
 const PROBE = { probe_id: "p1", kind: "poll", subject: "s1", due_at: NOON, value: null } as const;
 
@@ -98,12 +88,15 @@ describe("PostgreSQL", () => {
     });
   });
 
-  describe("a table that was nearly empty when it was last analysed", () => {
+  describe("a table that PostgreSQL knows little of", () => {
     const keysOf = (count: number) => Array.from({ length: count }, (_, index) => `k${index}`);
     const rowsOf = (sensor_id: string, count: number) =>
       keysOf(count).map((message_id) => message({ sensor_id, message_id }));
 
-    /** A database with three thousand rows, of which PostgreSQL believes that there is one. */
+    /**
+     * A database with three thousand rows, of which PostgreSQL believes that there is
+     * one: it was nearly empty when it was last analysed.
+     */
     async function misjudged(): Promise<{ url: string; ws: number }> {
       const url = await freshDatabaseUrl();
       const store = await open(url);
@@ -150,13 +143,35 @@ describe("PostgreSQL", () => {
       expect((await readOf(url)) - before).toBeLessThan(500);
     });
 
+    const believedOf = (url: string): Promise<unknown[][]> =>
+      sqlOn(
+        url,
+        `select reltuples from pg_class where oid = 'pawl.${SENSOR_MESSAGES.name}'::regclass`,
+      );
+
     test("I76: is analysed anew", async () => {
       const { url } = await misjudged();
       const store = await open(url);
       await store.now();
       await store.close();
-      const sql = `select reltuples from pg_class where oid = 'pawl.${SENSOR_MESSAGES.name}'::regclass`;
-      expect(await sqlOn(url, sql)).toEqual([[3_001]]);
+      expect(await believedOf(url)).toEqual([[3_001]]);
+    });
+
+    test("I76: is analysed for the first time, where that was never done", async () => {
+      const url = await freshDatabaseUrl();
+      const first = await open(url);
+      await sqlOn(url, `alter table pawl.${SENSOR_MESSAGES.name} set (autovacuum_enabled = off)`);
+      const { ws } = await first.workspace("acme", "main");
+      await commit(first, ws, {
+        changes: [changesOf(SENSOR_MESSAGES, { inserted: rowsOf("sales", 3_000) })],
+      });
+      await first.close();
+      await sessionsEnded(url);
+      expect(await believedOf(url)).toEqual([[-1]]);
+      const store = await open(url);
+      await store.now();
+      await store.close();
+      expect(await believedOf(url)).toEqual([[3_000]]);
     });
   });
 

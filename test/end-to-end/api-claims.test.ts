@@ -379,6 +379,14 @@ describe("a token that ends", () => {
   const endOf = (claim: Promise<unknown>): Promise<unknown> => claim.catch((error) => error);
   const revoke = ({ tokenId }: TokenClient) =>
     admin.call("revokeToken", { params: { token_id: tokenId } });
+  /** Asks until there is a task: a worker whose older lease ran out gets an empty answer first. */
+  const claimedAtLast = async (client: Pick<TokenClient, "call">, lease_id: string) => {
+    for (;;) {
+      const body = { ...waiting, lease_id, assets: ["a"], code_version: null };
+      const { groups } = await client.call("claim", { body });
+      if (groups.length > 0) return groups;
+    }
+  };
 
   test("I77: gets no task for a claim that waits, which the next one gets", async () => {
     for (const end of ["revoked", "expired"] as const) {
@@ -386,9 +394,7 @@ describe("a token that ends", () => {
         body: { principal: "fleet", verbs: ["work"], expires_in_seconds: 3_600 },
       });
       const client = createClient({ url: api.url, token, fetch: checkedFetch, retryDelaysMs: [] });
-      const lease = { lease_id: `${end}-lease`, assets: ["a"], code_version: null };
-      const claim = client.call("claim", { body: { ...waiting, ...lease } });
-      const ended = endOf(claim);
+      const ended = endOf(claimedAtLast(client, `${end}-lease`));
       await vi.waitFor(() => expect(api.engines[0].status().waiting_claims).toBe(1), WAIT);
       if (end === "revoked") await admin.call("revokeToken", { params: { token_id } });
       else api.jump(3_600_000);

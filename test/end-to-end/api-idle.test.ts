@@ -1,5 +1,5 @@
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
-import { isIdle } from "../../src/cli/commands/start.ts";
+import { isIdle } from "../../src/cli/base/idle.ts";
 import { ALL_ORDERS, type Api, publish, startApi, work } from "./api-server.ts";
 
 let api: Api;

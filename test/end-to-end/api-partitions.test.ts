@@ -328,3 +328,64 @@ describe("the list of stale partitions", () => {
     await expect(refused).rejects.toMatchObject({ code: "ASSET_NOT_FOUND" });
   });
 });
+
+describe("what a partition is made from", () => {
+  const params = { asset_key: "report" };
+  const query = { partition: "2025-01-02" };
+
+  test("is listed with its status, whether the partition was made or not", async () => {
+    await publish(raw, made);
+    await materialize("sales/orders", ["2025-01-02"], "FAILED");
+    const failed = await client.call("listUpstreamPartitions", { params, query });
+    expect(failed.total).toBe(1);
+    expect(failed.items).toMatchObject([
+      { asset_key: "sales/orders", partition_key: "2025-01-02", status: "FAILED" },
+    ]);
+    expect(failed.items[0]?.last_attempt_error?.message).toEqual(expect.any(String));
+    await materialize("sales/orders", ["2025-01-02"], "SUCCEEDED");
+    await materialize("report", ["2025-01-02"], "SUCCEEDED");
+    const after = await client.call("listUpstreamPartitions", { params, query });
+    expect(after.items).toMatchObject([{ status: "MATERIALIZED" }]);
+  });
+
+  test("goes over pages, asset by asset, with everything of what it is made from as a whole", async () => {
+    const whole = { ...made, upstream: [{ asset_key: "sales/orders", mapping: { type: "all" } }] };
+    await publish(raw, whole);
+    const keys: string[] = [];
+    const limited = { ...query, limit: 2 };
+    for await (const each of client.each("listUpstreamPartitions", { params, query: limited })) {
+      keys.push(each.partition_key);
+    }
+    expect(keys).toEqual(["2025-01-01", "2025-01-02", "2025-01-03"]);
+  });
+
+  test("needs a partition that there is", async () => {
+    await publish(raw, made);
+    const refused = client.call("listUpstreamPartitions", { params, query: { partition: "2024" } });
+    await expect(refused).rejects.toMatchObject({ code: "PARTITION_INVALID" });
+    await expect(client.call("listUpstreamPartitions", { params })).rejects.toThrow(
+      "report has partitions: say which one is meant, such as 2025-01-01.",
+    );
+    const none = { params: { asset_key: "sales/orders" }, query };
+    expect(await client.call("listUpstreamPartitions", none)).toMatchObject({
+      items: [],
+      total: 0,
+    });
+  });
+});
+
+describe("a name that there is not", () => {
+  test("is answered with the one that was probably meant", async () => {
+    await publish(raw, made);
+    await expect(client.call("getAsset", { params: { asset_key: "reprot" } })).rejects.toThrow(
+      'There is no asset "reprot". Did you mean report? `pawl asset list`',
+    );
+    const body = { assets: ["sales/order"], selector: { type: "all" as const } };
+    await expect(client.call("createBackfill", { body })).rejects.toMatchObject({
+      code: "ASSET_NOT_FOUND",
+      details: { meant: "sales/orders" },
+    });
+    const unlike = client.call("getAsset", { params: { asset_key: "customers" } });
+    await expect(unlike).rejects.not.toThrow("Did you mean");
+  });
+});

@@ -266,6 +266,84 @@ describe("the lines that a task logged", () => {
   });
 });
 
+describe("the lines that the tasks of a run logged", () => {
+  type Query = PartInput<"listRunLogs", "query">;
+  const linesOf = async (run_id: string, query: Query = {}): Promise<unknown[]> => {
+    const lines: unknown[] = [];
+    for await (const line of api.client.each("listRunLogs", { params: { run_id }, query })) {
+      lines.push([line.task_key, line.message]);
+    }
+    return lines;
+  };
+  const log = (claimed: Claimed, message: string, fields: Record<string, string> = {}) => {
+    const items = claimed.tasks.map((task) => ({ ...task, message, fields }));
+    return api.client.call("log", { body: { items } });
+  };
+
+  test("are read page by page, of a task, of a partition, and from a time on", async () => {
+    const run_id = await requestRun(["raw", "all"], ["mon", "tue"]);
+    const raw = await claim("one", ["raw"]);
+    const all = await claim("one", ["all"]);
+    await log(raw, "first");
+    await log(all, "of both", { level: "warn" });
+    pass(SECOND_MS);
+    await log(raw, "second", { level: "loud" });
+
+    const lines = [
+      [0, "of both"],
+      [1, "first"],
+      [1, "second"],
+      [2, "first"],
+      [2, "second"],
+    ];
+    expect(await linesOf(run_id)).toEqual(lines);
+    expect(await linesOf(run_id, { limit: 2 })).toEqual(lines);
+    expect(await linesOf(run_id, { task_key: 1 })).toEqual(lines.slice(1, 3));
+    expect(await linesOf(run_id, { asset: "all" })).toEqual(lines.slice(0, 1));
+    expect(await linesOf(run_id, { partition: "tue" })).toEqual(lines.toSpliced(1, 2));
+    expect(await linesOf(run_id, { asset: "raw", partition: "wed" })).toEqual([]);
+    expect(await linesOf(run_id, { since: at(elapsedMs) })).toEqual([lines[2], lines[4]]);
+
+    const { items, dropped } = await api.client.call("listRunLogs", { params: { run_id } });
+    expect([items[0], items[4]]).toMatchObject([
+      { asset_key: "all", partition_keys: ["mon", "tue"], partition_count: 2, level: "warn" },
+      { run_id, asset_key: "raw", partition_keys: ["tue"], level: "info", attempt: 1 },
+    ]);
+    expect(dropped).toBe(0);
+    const nowhere = linesOf(run_id, { task_key: 3 });
+    await expect(nowhere).rejects.toMatchObject({ code: "TASK_NOT_FOUND" });
+    await report("one", raw, {});
+    await report("one", all, {});
+    expect(await linesOf(run_id)).toEqual(lines);
+  });
+
+  test("are found by the runs of a backfill that have any, the last chunks first", async () => {
+    const specs: Specs = [{ kind: "asset", asset_key: "chatty", partitions: DAYS }];
+    await api.client.call("publishDefinitions", { body: { specs } });
+    const body = {
+      assets: ["chatty"],
+      selector: { type: "all" as const },
+      chunk_size: 1,
+      max_concurrent_runs: 3,
+    };
+    const { backfill_id } = await api.client.call("createBackfill", { body });
+    const params = { backfill_id };
+    for (const message of ["one", null, "three"]) {
+      const claimed = await claim("one", ["chatty"], 1);
+      if (message !== null) await log(claimed, message);
+      await report("one", claimed, {});
+    }
+    const found: number[] = [];
+    for await (const run of api.client.each("listLoggedRuns", { params, query: { limit: 1 } })) {
+      expect(await linesOf(run.run_id)).toEqual([[0, run.chunk_index === 0 ? "one" : "three"]]);
+      found.push(run.chunk_index);
+    }
+    expect(found).toEqual([2, 0]);
+    const nowhere = api.client.call("listLoggedRuns", { params: { backfill_id: "nothing" } });
+    await expect(nowhere).rejects.toMatchObject({ code: "BACKFILL_NOT_FOUND" });
+  });
+});
+
 describe("the list of runs", () => {
   test("is filtered by asset and by what asked for them, page by page", async () => {
     const specs: Specs = [{ kind: "asset", asset_key: "rare", partitions: DAYS }];

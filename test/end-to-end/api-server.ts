@@ -7,7 +7,7 @@ import { type Operation, type Verb, Problem, PROBLEM_TYPE } from "../../src/work
 import { type AnswerOf, OPERATIONS, type PartInput } from "../../src/work/operations.ts";
 import { instantOf } from "../../src/kernel/instant.ts";
 import { Engine } from "../../src/engine/engine.ts";
-import { machineEnvironment } from "../../src/engine/config.ts";
+import { type MailSettings, machineEnvironment } from "../../src/engine/config.ts";
 import type { Limits } from "../../src/server/http/admission.ts";
 import { SAID_LIMITS, type SaidLimits } from "../../src/engine/budgets.ts";
 import { type App, createApp } from "../../src/server/http/app.ts";
@@ -31,6 +31,8 @@ export type ApiOptions = {
   connections?: Partial<ConnectionLimits>;
   /** Whether webhooks are told, and which of their receivers may be local. */
   webhookHosts?: readonly string[];
+  /** The SMTP server that sends e-mail. */
+  mail?: MailSettings;
   /** Where the store's clock stands until it jumps; the machine's own time when it is left out. */
   clockAt?: string;
   /** Whether anything happens between requests; it does unless told otherwise. */
@@ -82,11 +84,11 @@ export async function startApi(options: ApiOptions = {}): Promise<Api> {
   for (const workspaceId of others) engines.push(await open(workspaceId));
   if (options.actsByItself !== false) for (const engine of engines) engine.start();
   const logged: unknown[] = [];
-  const webhookHosts = options.webhookHosts ?? [];
+  const outlets = { allowedHosts: options.webhookHosts ?? [], mail: options.mail ?? null };
   const notifications = new NotificationSender({
     store,
     engine: engines[0],
-    allowedHosts: webhookHosts,
+    outlets,
     warn: () => undefined,
   });
   if (options.webhookHosts !== undefined) notifications.start();
@@ -99,7 +101,7 @@ export async function startApi(options: ApiOptions = {}): Promise<Api> {
     log: { error: (fields) => logged.push(fields) },
     version: "0.0.0",
     limits: options.limits,
-    webhookHosts,
+    outlets,
     notifications: [notifications],
     now: () => instantOf(clock()),
   });

@@ -2,7 +2,7 @@ import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import type { Client } from "../../src/client/client.ts";
 import type { PartInput } from "../../src/work/operations.ts";
 import { NO_STALE_REASONS } from "../../src/kernel/keyspace/selector.ts";
-import { surveyStale } from "../../src/server/overview/stale.ts";
+import { surveyPartitions } from "../../src/server/overview/stale.ts";
 import { type Api, startApi, work } from "./api-server.ts";
 
 let api: Api;
@@ -205,7 +205,107 @@ describe("a backfill of what is stale", () => {
   });
 });
 
-describe("surveyStale", () => {
+describe("a backfill of only a part of a selection", () => {
+  const week = { type: "range", start: DAYS[0], end: DAYS[3] } as const;
+
+  /** The first day is made, the second was made and failed since, the third only failed. */
+  async function someDays(): Promise<void> {
+    await publish(raw, made);
+    await materialize("sales/orders", DAYS.slice(0, 2));
+    await client.call("requestRun", {
+      body: { assets: ["sales/orders"], partition_keys: DAYS.slice(1, 3) },
+    });
+    await work(client, "FAILED");
+  }
+
+  test.each([
+    ["missing", [DAYS[2], DAYS[3]]],
+    ["failed", [DAYS[1], DAYS[2]]],
+    ["missing_or_failed", [DAYS[1], DAYS[2], DAYS[3]]],
+    ["stale", [DAYS[2], DAYS[3]]],
+  ] as const)("I86: %s is what is so, and no other", async (only, keys) => {
+    await someDays();
+    const body = wish({ assets: ["sales/orders"], selector: { ...week, only }, chunk_size: 10 });
+    const preview = await client.call("previewBackfill", { body });
+    expect(preview).toMatchObject({
+      partitions_selected: 4,
+      partitions_total: keys.length,
+      first_chunk_partitions: keys,
+      selector: { ...week, only, as_of: expect.any(String) },
+    });
+    const created = await create({ ...body, plan_hash: preview.plan_hash });
+    expect(created).toMatchObject({
+      total_partitions: keys.length,
+      stale_reasons: only === "stale" ? { ...NO_STALE_REASONS, NEVER_MATERIALIZED: 2 } : null,
+    });
+    expect(await workedOn()).toEqual({ "sales/orders": keys });
+  });
+
+  test("I86: holds for a list of keys, a filter and everything, and for each asset by itself", async () => {
+    await someDays();
+    const only = "missing" as const;
+    const keysOf = async (selector: Body["selector"]): Promise<string[]> => {
+      const body = wish({ assets: ["sales/orders"], selector, chunk_size: 10 });
+      return (await client.call("previewBackfill", { body })).first_chunk_partitions;
+    };
+    const partition_keys = [DAYS[4], DAYS[0], DAYS[2]];
+    expect(await keysOf({ type: "explicit", partition_keys, only })).toEqual([DAYS[2], DAYS[4]]);
+    const glob = { partition: "*-0?" };
+    expect(await keysOf({ type: "filter", dimensions: glob, only })).toEqual(DAYS.slice(2));
+    expect(await keysOf({ type: "all", only })).toEqual(DAYS.slice(2));
+    expect(await keysOf({ type: "all", only: "failed" })).toEqual(DAYS.slice(1, 3));
+
+    const both = wish({ assets: ["sales/orders", "report"], selector: { ...week, only } });
+    expect(await create(both)).toMatchObject({ total_partitions: 4, partitions_total: 6 });
+    expect(await workedOn()).toEqual({
+      "sales/orders": [DAYS[2], DAYS[3]],
+      report: DAYS.slice(0, 4),
+    });
+  });
+
+  test("leaves out what is being made, and says when nothing is left", async () => {
+    await someDays();
+    await client.call("requestRun", {
+      body: { assets: ["sales/orders"], partition_keys: [DAYS[3]] },
+    });
+    const claim = { worker_id: "w", lease_id: "l", slots: 1, assets: ["sales/orders"] };
+    await client.call("claim", { body: { ...claim, code_version: null, wait_ms: 0 } });
+    const ask = (selector: Body["selector"]) =>
+      create(wish({ assets: ["sales/orders"], selector }));
+    await expect(
+      ask({ type: "explicit", partition_keys: [DAYS[3]], only: "missing" }),
+    ).rejects.toMatchObject({
+      code: "SELECTION_EMPTY",
+      message: expect.stringContaining(
+        "None of the 1 selected partitions of sales/orders is missing",
+      ),
+    });
+    await expect(ask({ ...week, only: "missing", as_of: "2025-01-01" })).rejects.toMatchObject({
+      code: "INPUT_INVALID",
+      message: expect.stringContaining("selector.as_of: expected nothing"),
+    });
+  });
+
+  test("goes through days and their months, each by what is missing of it", async () => {
+    const month = { type: "monthly", start: "2025-01-01", end: "2025-03-01" };
+    const upstream = [{ asset_key: "sales/orders", mapping: { type: "time_window" } }];
+    await publish(raw, { ...made, partitions: month, upstream });
+    await materialize("sales/orders", DAYS.slice(0, 4));
+    const body = wish({
+      assets: ["sales/orders", "report"],
+      selector: { ...week, only: "missing" },
+    });
+    // All the days are there; their month is not.
+    const preview = await client.call("previewBackfill", { body });
+    expect(preview).toMatchObject({
+      asset_selection: ["report"],
+      partitions_selected: 5,
+      first_chunk_partitions: ["2025-01"],
+    });
+  });
+});
+
+describe("surveyPartitions", () => {
   const many = { type: "integers", start: 0, end: 20_000 };
   const signal = AbortSignal.timeout(60_000);
 
@@ -216,7 +316,12 @@ describe("surveyStale", () => {
     while ((await work(client, "SUCCEEDED")) > 0);
     const [engine] = api.engines;
     const look = (limit: number) =>
-      surveyStale(engine, ["sales/orders"], { type: "stale", limit }, signal, 2_000);
+      surveyPartitions(
+        engine,
+        { assets: ["sales/orders"], selector: { type: "stale", limit } },
+        signal,
+        2_000,
+      );
     await expect(look(11)).rejects.toMatchObject({
       code: "SELECTION_TOO_LARGE",
       message: expect.stringContaining("Set the limit to 10 to fill those"),
@@ -225,12 +330,19 @@ describe("surveyStale", () => {
     expect(assets.get("sales/orders")?.ordinals).toEqual(
       [...Array(10).keys()].map((at) => 1_990 + at),
     );
+    const selector = { type: "range", start: "0", end: "19999", only: "missing" } as const;
+    const missing = surveyPartitions(engine, { assets: ["sales/orders"], selector }, signal, 2_000);
+    await expect(missing).rejects.toMatchObject({
+      code: "SELECTION_TOO_LARGE",
+      message: expect.stringContaining("Select fewer at once"),
+    });
   });
 
   test("ends when nobody waits for it any more", async () => {
     await publish({ ...raw, partitions: many });
     const selector = { type: "stale", limit: 20_000 } as const;
-    const gone = surveyStale(api.engines[0], ["sales/orders"], selector, AbortSignal.abort());
+    const asked = { assets: ["sales/orders"], selector };
+    const gone = surveyPartitions(api.engines[0], asked, AbortSignal.abort());
     await expect(gone).rejects.toMatchObject({ code: "STORE_UNAVAILABLE" });
   });
 });

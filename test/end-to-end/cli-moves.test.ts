@@ -1,4 +1,4 @@
-import { afterAll, beforeAll, describe, expect, test, vi } from "vitest";
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import type {
   MoveDetails,
   MoveSegmentDetails,
@@ -8,8 +8,6 @@ import { CliProject } from "./cli-project.ts";
 import { makeShards, rowsOf, run, SHARD_CONFIG } from "./shard-files.ts";
 
 // Many commands have workers, and are run on a busy machine.
-vi.setConfig({ testTimeout: 180_000, hookTimeout: 60_000 });
-
 const project = new CliProject();
 const { folder } = project;
 

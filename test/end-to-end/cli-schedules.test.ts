@@ -1,4 +1,4 @@
-import { afterAll, beforeAll, describe, expect, test, vi } from "vitest";
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import type { ConflictDocument, RunDocument } from "../../src/work/run/api.ts";
 import type {
   ScheduleDocument,
@@ -10,8 +10,6 @@ import { readSource } from "../repo/source-files.ts";
 import { CliProject } from "./cli-project.ts";
 
 // Many commands have workers, and are run on a busy machine.
-vi.setConfig({ testTimeout: 120_000, hookTimeout: 60_000 });
-
 const CONFIG = `import { asset, daily, definePawl } from "pawl";
   const visits = asset("visits", {
     partitions: daily({ start: "2026-01-01" }),

@@ -1,6 +1,6 @@
 import { mkdirSync } from "node:fs";
 import { join } from "node:path";
-import { afterAll, beforeAll, describe, expect, test, vi } from "vitest";
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import type {
   EvaluatedSensor,
   SensorDocument,
@@ -13,8 +13,6 @@ import { CliProject, type Running } from "./cli-project.ts";
 import { startReceiver, type WebhookReceiver } from "./webhook-receiver.ts";
 
 // Many commands have workers, and are run on a busy machine.
-vi.setConfig({ testTimeout: 120_000, hookTimeout: 60_000 });
-
 const CONFIG = `import { asset, definePawl, dynamicPartitions, sensor } from "pawl";
   const days = asset("days", {
     partitions: dynamicPartitions("days"),
@@ -218,7 +216,7 @@ describe("with a server", () => {
     expect(got?.body).toMatchObject({ type: "run.failed", data: { outcome: "FAILED" } });
     expect(got !== undefined && receiver.isSigned(got, [secret], Date.now())).toBe(true);
     expect(await project.said(...webhook("list"))).toMatch(
-      /^alerts +ACTIVE +run\.failed, backfill\.failed +broken +127\.0\.0\.1:\d+ +0 +0 /m,
+      /^alerts +ACTIVE +run\.failed, backfill\.failed +broken +pawl +127\.0\.0\.1:\d+ +0 +0 /m,
     );
     const next = await project.said(...webhook("secret", "alerts", "--overlap", "0s"));
     expect(next.trim()).not.toBe(secret);

@@ -11,15 +11,13 @@ import { createServer as createHttpServer } from "node:http";
 import { createServer } from "node:net";
 import { join } from "node:path";
 import Database from "better-sqlite3";
-import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test, vi } from "vitest";
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from "vitest";
 import type { BackfillDocument } from "../../src/work/backfill/documents.ts";
 import { withoutControls } from "../../src/cli/base/terminal.ts";
 import { freshDatabaseUrl } from "../postgres.ts";
 import { CliProject } from "./cli-project.ts";
 
 // Many commands have workers, and are run on a busy machine.
-vi.setConfig({ testTimeout: 120_000 });
-
 /** Two partitions go well, one never does, and those of `slow` take as long as the test lets them. */
 const CONFIG = `
 import { existsSync } from "node:fs";
@@ -293,6 +291,10 @@ describe("pawl with a server", () => {
     const nobody = ["backfill", "list", "--url", "http://127.0.0.1:1"];
     const seen = await project.pawl([...nobody, "--token", "pawl_none"]);
     expect(seen.stderr).toContain("Every user of this machine can see the token after --token.");
+    const asJson = await project.pawl([...nobody, "--token", "pawl_none", "--json"]);
+    expect(JSON.parse(asJson.stderr.split("\n")[0] ?? "")).toEqual({
+      warning: expect.stringContaining("can see the token after --token."),
+    });
     const hidden = await project.pawl([...nobody, "--token-file", "token"]);
     expect(hidden.stderr).toMatch(/^pawl: [^\n]*\(SERVER_UNREACHABLE\)\n$/);
     const missing = await project.pawl([...nobody, "--token-file", "nowhere"]);

@@ -9,8 +9,6 @@ import { CliProject, type Running } from "./cli-project.ts";
 import { makeShards, rowsOf, run, SHARD_CONFIG } from "./shard-files.ts";
 
 // Many commands have workers, and are run on a busy machine.
-vi.setConfig({ testTimeout: 180_000, hookTimeout: 60_000 });
-
 const project = new CliProject();
 const { folder } = project;
 let server: Running;
@@ -32,7 +30,7 @@ const surveyed = (id: string) =>
   vi.waitFor(async () => {
     const { commands } = (await show(id)).next;
     expect(commands).toContainEqual(expect.objectContaining({ command: "start-dual-write" }));
-  }, 60_000);
+  }, 300_000);
 
 async function plan(tenant: string, ...more: string[]): Promise<string> {
   const args = ["plan", tenant, "--from", "a", "--to", "b", ...more];

@@ -1,11 +1,9 @@
-import { afterAll, describe, expect, test, vi } from "vitest";
+import { afterAll, describe, expect, test } from "vitest";
 import type { PartitionSummary } from "../../src/work/asset/api.ts";
 import type { CreatedBackfill } from "../../src/work/backfill/api.ts";
 import { CliProject } from "./cli-project.ts";
 
 // Many commands have workers, and are run on a busy machine.
-vi.setConfig({ testTimeout: 120_000 });
-
 function configOf(version: string): string {
   return `import { asset, definePawl, staticPartitions } from "pawl";
     const partitions = staticPartitions(["eu", "us", "jp"]);
@@ -14,6 +12,7 @@ function configOf(version: string): string {
     const report = asset("report", {
       partitions,
       codeVersion,
+      labels: { team: "growth" },
       upstream: [raw],
       materialize: async () => undefined,
     });
@@ -70,8 +69,51 @@ describe("pawl and what is stale", () => {
     expect(empty).toMatch(/^pawl: Nothing of report is stale .+ \(SELECTION_EMPTY\)\n$/);
   });
 
+  test("takes assets by how they hang together, and by labels, for backfills and runs", async () => {
+    const keys = ["--partitions", "eu", "--allow-overlap"];
+    expect(await said("backfill", "preview", "+report", ...keys)).toMatch(/^assets +raw, report$/m);
+    const missing = ["--partitions", "jp", "--only", "missing"];
+    expect(await said("backfill", "preview", "raw+", ...missing)).toMatch(/^assets +raw/m);
+    expect(await said("backfill", "preview", "label:team=growth", ...keys)).toMatch(
+      /^assets +report$/m,
+    );
+    const made = await project.pawl(["backfill", "create", "raw+", ...keys, "--wait", "--json"]);
+    expect(made.code).toBe(0);
+    expect(made.stdout).toMatch(/"asset_selection":\s*\[\s*"raw",\s*"report"\s*\]/);
+    const run = await project.pawl(["run", "start", "+report", "--partitions", "eu", "--json"]);
+    expect(run.code).toBe(0);
+    expect(await refused("backfill", "create", "group:raw", ...keys)).toContain(
+      "No asset has the label group=raw: none has a label group.",
+    );
+    expect(await refused("backfill", "create", "+rapport", ...keys)).toContain(
+      'no asset "rapport"',
+    );
+    expect(await refused("backfill", "create", "+", ...keys)).toContain(
+      "must be the key of an asset",
+    );
+  });
+
+  test("takes only what is missing of a selection, and shows of how many", async () => {
+    const only = ["--partitions", "eu,us,jp", "--only", "missing-or-failed"];
+    project.write("pawl.config.ts", configOf("3"));
+    await said("backfill", "create", "raw", "--partitions", "eu,us", "--wait", "--allow-overlap");
+    expect(await said("backfill", "preview", "raw", ...only)).toMatch(
+      /^partitions +1\nselected +3, of which 2 are there already, or being made$/m,
+    );
+    const made = await said("backfill", "create", "raw", ...only, "--wait");
+    expect(made).toContain("1 partition in 1 chunk.");
+    expect(await refused("backfill", "create", "raw", ...only)).toBe(
+      "pawl: None of the 3 selected partitions of raw is missing or failed, so there is nothing to " +
+        "fill. What a task works on right now is not counted. (SELECTION_EMPTY)\n",
+    );
+  });
+
   test.each([
-    [["--stale", "--start", "eu"], "got --start and --end together with --stale."],
+    [
+      ["--stale", "--start", "eu"],
+      "got --start and --end together with --stale. For what is stale of a range, give --start,",
+    ],
+    [["--stale", "--only", "failed"], "got --only failed with --stale."],
     [["--all", "--limit", "3"], "--limit: expected only together with --stale"],
     [["--stale", "--reason", "old"], "--reason: expected some of never_materialized,"],
     [["--stale", "--limit", "0"], "--limit: expected a whole number between 1 and 1000000"],

@@ -1,13 +1,11 @@
 import { rmSync } from "node:fs";
 import { join } from "node:path";
-import { afterAll, beforeAll, describe, expect, test, vi } from "vitest";
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import type { SyncTransition } from "../../src/work/sync/api.ts";
 import type { SegmentDocument, SyncDocument, SyncOverview } from "../../src/work/sync/documents.ts";
 import { CliProject } from "./cli-project.ts";
 
 // Many commands have workers, and are run on a busy machine.
-vi.setConfig({ testTimeout: 120_000, hookTimeout: 60_000 });
-
 // What a source does is told by files in the project's folder, which tests write and remove.
 const CONFIG = `import { existsSync, readFileSync } from "node:fs";
   import { definePawl, sync } from "pawl";

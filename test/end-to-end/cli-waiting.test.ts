@@ -1,4 +1,4 @@
-import { afterEach, beforeEach, describe, expect, test, vi } from "vitest";
+import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import type { Client } from "../../src/client/client.ts";
 import { type Api, startApi } from "./api-server.ts";
 import { CliProject } from "./cli-project.ts";
@@ -14,8 +14,6 @@ import {
   takeMoveStep,
   takeSplitStep,
 } from "./shard-hand.ts";
-
-vi.setConfig({ testTimeout: 60_000, hookTimeout: 30_000 });
 
 const FAILED = { error: { class: "user", message: "no luck" }, final: true };
 

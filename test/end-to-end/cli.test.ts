@@ -1,12 +1,11 @@
+import { execFileSync } from "node:child_process";
 import { existsSync, mkdirSync, readdirSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { afterAll, beforeAll, describe, expect, test, vi } from "vitest";
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import type { BackfillDocument } from "../../src/work/backfill/documents.ts";
 import { CliProject, type Ended } from "./cli-project.ts";
 
 // Many commands have workers, and are run on a busy machine.
-vi.setConfig({ testTimeout: 120_000 });
-
 /** The key of the day so many days before today, which the new project has. */
 function dayBefore(days: number): string {
   return new Date(Date.now() - days * 86_400_000).toISOString().slice(0, 10);
@@ -71,6 +70,17 @@ test("I32: what failed so far is listed, and retried once while the backfill is 
   await project.remove();
 });
 
+test("says how to go to a new project, whatever it is called", async () => {
+  const project = new CliProject();
+  for (const name of ["my shop", "-shop", "größe/x", "it's $HOME"]) {
+    const made = await project.pawl(["init", "--json", "--", name]);
+    const { next } = JSON.parse(made.stdout) as { next: string[] };
+    const there = execFileSync("sh", ["-c", `${next[0]} && ls`], { cwd: project.folder });
+    expect(there.toString()).toContain("pawl.config.ts");
+  }
+  await project.remove();
+});
+
 describe("pawl without a server", () => {
   const project = new CliProject();
   let backfillId = "";
@@ -86,7 +96,14 @@ describe("pawl without a server", () => {
     const made = await project.pawl(["init"]);
     expect(made).toMatchObject({ code: 0, stderr: "" });
     expect(readdirSync(project.folder).toSorted()).toEqual(
-      [".gitignore", "README.md", "package.json", "pawl.config.ts"].toSorted(),
+      [
+        ".gitignore",
+        "README.md",
+        "package.json",
+        "pawl.config.ts",
+        "pawl.test.ts",
+        "tsconfig.json",
+      ].toSorted(),
     );
 
     const filled = await project.pawl([
@@ -280,7 +297,20 @@ describe("pawl refuses with one sentence", () => {
       2,
       "expected some of failed, cancelled, skipped",
     ],
-    ["a project over another", ["init"], "STATE_ILLEGAL", 4, "exists already"],
+    [
+      "a project over another",
+      ["init"],
+      "STATE_ILLEGAL",
+      4,
+      "pawl.config.ts, pawl.test.ts exist already in ",
+    ],
+    [
+      "a template that there is not",
+      ["init", "elsewhere", "--template", "asets"],
+      "INPUT_INVALID",
+      2,
+      '--template: expected assets, duckdb, api-sync, evm or shards, got "asets".',
+    ],
     [
       "a server that is not there",
       ["run", "list", "--url", "http://127.0.0.1:9"],

@@ -121,12 +121,25 @@ describe("a task", () => {
     expect(said.length).toBe(odd.length);
   });
 
+  test("I79: keeps the facts that can be kept beside those that cannot, and says which", async () => {
+    const metadata = { rows: 5, big: 1n, at: new Date(0) };
+    const { results, server } = await resultsOf([() => ({ metadata })]);
+    expect(results[0]).toMatchObject({
+      outcome: "SUCCEEDED",
+      metadata: { rows: 5, at: "1970-01-01T00:00:00.000Z" },
+    });
+    const said = server.lines.map(({ message }) => message);
+    expect(said.filter((line) => line.startsWith("A fact of the metadata"))).toEqual([
+      'A fact of the metadata is not kept: "big": a bigint cannot be written as JSON.',
+    ]);
+  });
+
   test("I79: keeps metadata as it was when the function returned", async () => {
     const metadata = { at: new Date(0), rows: [1], more: undefined };
     const { results } = await resultsOf([
       () => {
         queueMicrotask(() => Object.defineProperty(metadata, "rows", { get: boom }));
-        return { metadata } as never;
+        return { metadata };
       },
     ]);
 

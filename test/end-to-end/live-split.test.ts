@@ -25,7 +25,7 @@ function expectAllThere(stdout: string): void {
   expect(stdout).toContain("Everything is in order.");
 }
 
-describe("the demonstration of examples/live-split", { timeout: 240_000 }, () => {
+describe("the demonstration of examples/live-split", () => {
   test("I54: moves two tenants under load and has every acknowledged write once", async () => {
     const { code, stdout, said } = await demonstrate([]);
     expect(code, said).toBe(0);

@@ -1,6 +1,5 @@
 import { execFile, execFileSync } from "node:child_process";
 import {
-  cpSync,
   globSync,
   mkdirSync,
   mkdtempSync,
@@ -13,8 +12,8 @@ import { tmpdir } from "node:os";
 import { dirname, join, resolve } from "node:path";
 import { fileURLToPath } from "node:url";
 import { promisify } from "node:util";
-import { afterAll, beforeAll, expect, inject, test } from "vitest";
-import { writeTypes } from "../../scripts/build-package.ts";
+import { afterAll, beforeAll, expect, test } from "vitest";
+import { packedPackage } from "./npm-registry.ts";
 
 // The package as npm publishes it, installed into a project that has nothing else. What it depends on
 // is linked from here: only what its package.json names can be found.
@@ -28,14 +27,15 @@ let folder = "";
 /** The files of the package, as they lie in it. */
 let files: string[] = [];
 
-beforeAll(() => {
+beforeAll(async () => {
+  const packed = await packedPackage();
   folder = mkdtempSync(join(tmpdir(), "pawl-package-"));
   const { dependencies } = JSON.parse(readFileSync(join(ROOT, "package.json"), "utf8")) as {
     dependencies: Record<string, string>;
   };
   const installed = join(folder, "node_modules", "pawl");
   mkdirSync(installed, { recursive: true });
-  execFileSync("tar", ["xzf", pack(), "-C", installed, "--strip-components=1"]);
+  execFileSync("tar", ["xzf", packed, "-C", installed, "--strip-components=1"]);
   files = globSync("**", { cwd: installed, withFileTypes: true })
     .filter((entry) => entry.isFile())
     .map((entry) => join(entry.parentPath, entry.name).slice(installed.length + 1));
@@ -48,24 +48,12 @@ beforeAll(() => {
   put("pawl.config.ts", CONFIG);
   put("app.ts", APP);
   put("evm.ts", EVM);
+  put("numbers.test.ts", TESTS);
+  put("service.ts", SERVICE);
+  put("fails.ts", FAILS);
 }, BUILD_MS);
 
 afterAll(() => rmSync(folder, { recursive: true, force: true }));
-
-/** Packs the package that the tests run, with its types; the page is not needed here. */
-function pack(): string {
-  const built = join(dirname(inject("pawlCommand")), "..");
-  const staged = join(folder, "staged");
-  const page = join(built, "dist", "ui");
-  cpSync(built, staged, { recursive: true, filter: (path) => path !== page });
-  for (const name of ["README.md", "CHANGELOG.md", "LICENSE"]) {
-    cpSync(join(ROOT, name), join(staged, name));
-  }
-  writeTypes(join(staged, "dist"));
-  const args = ["pack", "--ignore-scripts", "--silent", "--pack-destination", folder];
-  const tarball = execFileSync("npm", args, { cwd: staged, encoding: "utf8" }).trim();
-  return join(folder, tarball);
-}
 
 function put(name: string, text: string): void {
   writeFileSync(join(folder, name), text);
@@ -77,13 +65,42 @@ function pawl(...args: string[]): Promise<{ stdout: string }> {
 }
 
 const CONFIG = `
-import { asset, definePawl, integers } from "pawl";
+import { execFile } from "node:child_process";
+import { setTimeout as sleep } from "node:timers/promises";
+import { asset, definePawl, DoNotRetry, integers, sensor, sync, type TimeWindow } from "pawl";
+
+// The signal of a context is the platform's own, in whatever takes one.
+const download = asset("download", {
+  materialize: async ({ signal, window }) => {
+    const either = AbortSignal.any([signal, AbortSignal.timeout(1_000)]);
+    await fetch("http://127.0.0.1:1/", { signal: either });
+    await sleep(1, undefined, { signal });
+    execFile("true", { signal });
+    const known: TimeWindow | null = window;
+    if (known !== null && Date.parse(known.end) < 0) throw new DoNotRetry("It is over.");
+  },
+});
+export const files = sensor("files", {
+  evaluate: async ({ signal }) => void (await fetch("http://127.0.0.1:1/", { signal })),
+});
+export const blocks = sync("blocks", {
+  targets: [{ of: "one" }],
+  from: 1,
+  to: 2,
+  fetch: async (_range, { signal }) => void (await fetch("http://127.0.0.1:1/", { signal })),
+});
 
 const numbers = asset("numbers", {
   partitions: integers({ start: 0, end: 8 }),
   materialize: ({ partitions }) => ({ metadata: { count: partitions.length } }),
 });
-  export default definePawl({ assets: [numbers] });
+const broken = asset("broken", {
+  retry: { maxAttempts: 1 },
+  materialize({ attempt }) {
+    if (attempt > 0) throw new Error("Nothing here.");
+  },
+});
+  export default definePawl({ assets: [numbers, download, broken] });
 `;
 
 const APP = `
@@ -107,19 +124,66 @@ import { evmLogs } from "pawl/evm";
 export { evmLogs };
 `;
 
-test("ships bundles, types with their sources, the schema, and nothing else", () => {
+const TESTS = `
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { asset, skip, staticPartitions } from "pawl";
+import { materialize, type TestCall } from "pawl/test";
+
+const numbers = asset("numbers", {
+  partitions: staticPartitions(["zero", "one", "two"]),
+  materialize({ partition }) {
+    if (partition === "one") throw skip("One is none.");
+  },
+});
+
+test("skips one", async () => {
+  const { calls } = await materialize(numbers);
+  const outcomes = calls.map((call: TestCall) => call.outcome);
+  assert.deepEqual(outcomes, ["SUCCEEDED", "SKIPPED", "SUCCEEDED"]);
+});
+`;
+
+const FAILS = `
+import { daily } from "pawl";
+
+try {
+  daily({ start: "never" });
+} catch (error) {
+  console.log((error as Error).stack);
+}
+`;
+
+const SERVICE = `
+import { startPawl, type EmbeddedPawl } from "pawl/embedded";
+import project from "./pawl.config.ts";
+
+const pawl: EmbeddedPawl = await startPawl({ project, store: "service" });
+const { backfill_id } = await pawl.client.call("createBackfill", {
+  body: { assets: ["numbers"], selector: { type: "all" } },
+});
+const { state } = await pawl.client.backfills.waitFor(backfill_id);
+console.log(state);
+await pawl.stop();
+`;
+
+test("ships bundles, types with their sources, the schema, the page, texts, and nothing else", () => {
   const expected = [
     /^bin\/(pawl|package\.json)$/,
-    /^dist\/(index|cli\/main|evm\/index|chunks\/[\w-]+)\.js(\.map)?$/,
-    /^dist\/(?!ui\/)[\w/-]+\.d\.ts(\.map)?$/,
+    /^dist\/(index|cli\/main|(evm|testing|embedded)\/index|chunks\/[\w-]+)\.js(\.map)?$/,
+    /^dist\/[\w/-]+\.d\.ts(\.map)?$/,
+    /^dist\/ui\/(index\.html|[\w-]+\/[\w.-]+|[\w-]+\.\w+)$/,
     /^dist\/src\/[\w/-]+\.ts$/,
     /^dist\/THIRD-PARTY-LICENSES\.txt$/,
     /^schema\/(sqlite|postgres)\//,
-    /^(package\.json|README\.md|CHANGELOG\.md|LICENSE)$/,
+    /^templates\/(every|assets|duckdb|api-sync|evm|shards)\/[\w.-]+$/,
+    /^docs\/([\w/-]+\.md|(drawings|images)\/[\w-]+\.(png|svg))$/,
+    /^examples\/[\w-]+\/(inbox\/)?[\w.-]+$/,
+    /^(package\.json|(README|CHANGELOG|CONTRIBUTING)\.md|LICENSE)$/,
   ];
   expect(files.filter((file) => !expected.some((each) => each.test(file)))).toEqual([]);
   expect(files).toContain("dist/index.d.ts");
-  expect(files.filter((file) => file.endsWith(".test.ts"))).toEqual([]);
+  expect(files.filter((file) => /^(?!templates).*\.test\.ts$/.test(file))).toEqual([]);
 });
 
 test("leads from a type to the source of it", () => {
@@ -133,8 +197,56 @@ test("leads from a type to the source of it", () => {
   expect(sources.filter((source) => !files.includes(source))).toEqual([]);
 });
 
+test("has what its documents link to", () => {
+  const installed = join(folder, "node_modules", "pawl");
+  const known = new Set(files.flatMap((file) => [file, dirname(file)]));
+  const broken = files
+    .filter((file) => file.endsWith(".md"))
+    .flatMap((file) =>
+      [...readFileSync(join(installed, file), "utf8").matchAll(/\]\(([^)#\s]+)(?:#[^)]*)?\)/g)]
+        .map(([, link = ""]) => link)
+        .filter((link) => !/^[a-z]+:/.test(link) && !known.has(join(dirname(file), link)))
+        .map((link) => `${file} links to ${link}`),
+    );
+  expect(broken).toEqual([]);
+});
+
+test(
+  "shows the user's own line where the user's code fails, and the line of the source where Pawl does",
+  async () => {
+    await pawl("backfill", "create", "broken", "--all", "--wait").catch(() => undefined);
+    const [, at = ""] =
+      /pawl\.config\.ts:(\d+):\d+/.exec((await pawl("logs", "broken")).stdout) ?? [];
+    expect(CONFIG.split("\n")[Number(at) - 1]).toContain('throw new Error("Nothing here.")');
+
+    const args = ["--enable-source-maps", "fails.ts"];
+    const { stdout } = await run(process.execPath, args, { cwd: folder });
+    const [, file = "", line = ""] = /\/(src\/[\w/-]+\.ts):(\d+):\d+/.exec(stdout) ?? [];
+    const source = readFileSync(join(ROOT, file), "utf8").split("\n");
+    expect(source[Number(line) - 1]).toMatch(/throw new PawlError\(/);
+  },
+  BUILD_MS,
+);
+
+test("has the sources in its source maps", () => {
+  const maps = files.filter((file) => /^dist\/(?!ui\/).*\.js\.map$/.test(file));
+  const parsed = maps.map((file) => {
+    const text = readFileSync(join(folder, "node_modules", "pawl", file), "utf8");
+    return JSON.parse(text) as { sources: string[]; sourcesContent: (string | null)[] };
+  });
+  const ours = parsed.flatMap(({ sources, sourcesContent }) =>
+    sources.map((source, index) => [source, sourcesContent[index]] as const),
+  );
+  expect(ours.length).toBeGreaterThan(100);
+  expect(ours.filter(([, content]) => typeof content !== "string" || content === "")).toEqual([]);
+});
+
 test.for([
-  { moduleResolution: "nodenext", module: "nodenext", files: ["pawl.config.ts", "app.ts"] },
+  {
+    moduleResolution: "nodenext",
+    module: "nodenext",
+    files: ["pawl.config.ts", "app.ts", "numbers.test.ts", "service.ts"],
+  },
   // Where viem is resolved as well, which has more types than all else.
   { moduleResolution: "bundler", module: "esnext", files: ["app.ts", "evm.ts"] },
 ])(
@@ -153,6 +265,7 @@ test.for([
           exactOptionalPropertyTypes: true,
           skipLibCheck: false,
           noEmit: true,
+          allowImportingTsExtensions: true,
         },
         files: sources,
       }),
@@ -166,11 +279,47 @@ test.for([
 );
 
 test(
+  "says what to install where the logs of a chain are read without viem",
+  async () => {
+    const viem = join(folder, "node_modules", "viem");
+    rmSync(viem);
+    try {
+      const options = { cwd: folder };
+      const script = 'import("pawl/evm").catch((e) => console.log(e.code, e.message))';
+      const { stdout } = await run(process.execPath, ["-e", script], options);
+      expect(stdout).toBe(
+        "CONFIG_INVALID pawl/evm needs the package viem, which is not installed. " +
+          "Run `npm install viem` in the project.\n",
+      );
+      put("chain.config.ts", EVM);
+      const failed = await pawl("--config", "chain.config.ts", "deploy").catch(
+        (failure: { code: number; stderr: string }) => failure,
+      );
+      expect(failed).toMatchObject({ code: 2 });
+      expect(failed).toMatchObject({ stderr: expect.stringContaining("`npm install viem`") });
+    } finally {
+      symlinkSync(join(MODULES, "viem"), viem);
+    }
+  },
+  BUILD_MS,
+);
+
+test(
   "runs the command and a backfill",
   async () => {
     expect((await pawl("--help")).stdout).toMatch(/^Usage: pawl \[options\] \[command\]\n/);
     const { stdout } = await pawl("backfill", "create", "numbers", "--all", "--wait");
     expect(stdout).toContain("SUCCEEDED: 8 succeeded of 8 partitions");
+  },
+  BUILD_MS,
+);
+
+test(
+  "runs a project's own tests, and inside a service",
+  async () => {
+    const node = (...args: string[]) => run(process.execPath, args, { cwd: folder });
+    expect((await node("--test", "numbers.test.ts")).stdout).toMatch(/pass 1$/m);
+    expect((await node("service.ts")).stdout).toBe("SUCCEEDED\n");
   },
   BUILD_MS,
 );

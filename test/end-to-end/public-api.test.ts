@@ -1,5 +1,5 @@
 import Database from "better-sqlite3";
-import { mkdtempSync, rmSync } from "node:fs";
+import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, describe, expect, test } from "vitest";
@@ -15,16 +15,20 @@ import {
   type Client,
   cron,
   daily,
+  dbt,
   definePawl,
   dimension,
+  DoNotRetry,
   doNotRetry,
   dynamicPartitions,
+  externalAsset,
   hourly,
   httpShard,
   identity,
   integers,
   type Materialize,
   materializationsOf,
+  md,
   monthly,
   move,
   multi,
@@ -36,18 +40,23 @@ import {
   pool,
   postgresShard,
   type Project,
+  python,
   RangeTooLarge,
   rangeTooLarge,
+  RetryAfter,
   retryAfter,
   runFailures,
   schedule,
   sensor,
   shards,
+  shell,
+  Skip,
   skip,
   SourceLagging,
   sourceLagging,
   SourceUnavailable,
   sourceUnavailable,
+  sql,
   sqliteShard,
   staticPartitions,
   sync,
@@ -59,6 +68,7 @@ import {
   weekly,
 } from "../../src/index.ts";
 import { runWorker } from "../../src/worker/run-worker.ts";
+import { needPython } from "../python.ts";
 import { startApi } from "./api-server.ts";
 
 const stops: (() => Promise<void>)[] = [];
@@ -154,6 +164,48 @@ describe("partitions", () => {
   });
 });
 
+test("externalAsset is made elsewhere, and what is made from it knows when", async () => {
+  const partitions = daily({ start: "2025-01-01", end: "2025-01-03" });
+  const orders = externalAsset("orders", { partitions });
+  const report = asset("report", { partitions, upstream: [orders], materialize: () => undefined });
+  const client = await serve(definePawl({ assets: [orders, report] }));
+  const params = { asset_key: "orders" };
+  const items = [{ selector: { type: "all" as const }, code_version: "shop 7" }];
+  await client.call("reportPartitions", { params, body: { items } });
+  expect(await fill(client, "report")).toMatchObject({ state: "SUCCEEDED" });
+  await client.call("reportPartitions", { params, body: { items } });
+  const { items: stale } = await client.call("listStalePartitions", { query: {} });
+  expect(stale.map((each) => [each.asset_key, each.stale_reason])).toEqual([
+    ["report", "UPSTREAM_CHANGED"],
+    ["report", "UPSTREAM_CHANGED"],
+  ]);
+});
+
+test("md says how facts about what was made are shown", async () => {
+  const report = asset("report", {
+    materialize: () => ({
+      metadata: { rows: md.number(5, { unit: "rows" }), left: 1n, at: new Date(0) },
+    }),
+  });
+  const client = await serve(definePawl({ assets: [report] }));
+  const { run_id } = await client.call("requestRun", { body: { assets: ["report"] } });
+  for await (const { type } of client.follow({ entity: run_id })) if (type === "RunFinished") break;
+  const metadata = {
+    rows: { type: "number", value: 5, unit: "rows" },
+    at: "1970-01-01T00:00:00.000Z",
+  };
+  const params = { run_id, task_key: 0 };
+  expect(await client.call("getTask", { params })).toMatchObject({ metadata });
+  const { items } = await client.call("listTaskLogs", { params });
+  expect(items.map(({ message }) => message)).toEqual([
+    'A fact of the metadata is not kept: "left": a bigint cannot be written as JSON.',
+  ]);
+  const { items: partitions } = await client.call("listAssetPartitions", {
+    params: { asset_key: "report" },
+  });
+  expect(partitions).toMatchObject([{ metadata }]);
+});
+
 describe("mappings", () => {
   const days = daily({ start: "2025-01-30", end: "2025-02-02" });
   const regions = staticPartitions(["eu", "us"]);
@@ -238,6 +290,10 @@ describe("tasks", () => {
   const letters = staticPartitions(["a", "b", "c", "d"]);
 
   test("say what they mean with what they throw", async () => {
+    // What they are made of can be told apart by code in between.
+    const thrown = [skip("No."), doNotRetry("No."), retryAfter(1)];
+    const kinds = [Skip, DoNotRetry, RetryAfter];
+    expect(thrown.map((error, at) => error instanceof (kinds[at] ?? Error))).not.toContain(false);
     const attempts: string[] = [];
     const words = asset("words", {
       partitions: letters,
@@ -258,6 +314,28 @@ describe("tasks", () => {
       partitions_skipped: 1,
       first_error: { class: "user", message: "The input of b is broken." },
     });
+  });
+
+  test("are made by shell, python, sql and dbt, without a function", async () => {
+    const folder = mkdtempSync(join(tmpdir(), "pawl-made-"));
+    stops.push(async () => rmSync(folder, { recursive: true, force: true }));
+    needPython();
+    writeFileSync(join(folder, "c.py"), "import os; print(os.environ['PAWL_PARTITION'])\n");
+    const program = join(folder, "dbt");
+    writeFileSync(program, '#!/bin/sh\n[ "$1 $2 $3" = "run --select words" ]\n', { mode: 0o755 });
+    const database = join(folder, "words.db");
+    const partitions = staticPartitions(["a", "b"]);
+    const made: [string, Materialize][] = [
+      ["commands", shell('test "$PAWL_PARTITION" != c')],
+      ["scripts", python("c.py", { cwd: folder })],
+      ["statements", sql("create table if not exists words (w); select :partition", { database })],
+      ["models", dbt({ select: "words", dbt: program })],
+    ];
+    const assets = made.map(([key, materialize]) => asset(key, { partitions, materialize }));
+    const keys = assets.map(({ key }) => key);
+    const backfill = await fill(await serve(definePawl({ assets })), ...keys);
+
+    expect(backfill).toMatchObject({ state: "SUCCEEDED", partitions_succeeded: 8 });
   });
 
   test("of a pool run no more at once than it allows", async () => {

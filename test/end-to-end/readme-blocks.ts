@@ -50,11 +50,15 @@ export function cloneLike(example: string, bin = join(ROOT, "bin")): string {
   return folder;
 }
 
-/** Runs the blocks in one shell for so long at most, and gives what each of them printed. */
+/**
+ * Runs the blocks in one shell for so long at most, and gives what each of them printed. The environment
+ * is this process's own unless told.
+ */
 export async function runBlocks(
   folder: string,
   blocks: readonly Block[],
   msMax: number,
+  surroundings: NodeJS.ProcessEnv = plainEnvironment(),
 ): Promise<string[]> {
   const script = [
     // Through one pipe, so that what is printed stays in order.
@@ -64,7 +68,7 @@ export async function runBlocks(
   ].join("\n");
   const file = join(folder, "readme.sh");
   writeFileSync(file, `${script}\n`);
-  const environment = { ...plainEnvironment(), TMPDIR: folder, NO_COLOR: "1" };
+  const environment = { ...surroundings, TMPDIR: folder, NO_COLOR: "1" };
   // A group of its own, so that nothing outlives the test, whatever the script started.
   const shell = spawn("bash", [file], {
     cwd: folder,

@@ -1,4 +1,4 @@
-import { afterAll, beforeAll, describe, expect, test, vi } from "vitest";
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { type Client, createClient } from "../../src/client/client.ts";
 import { Engine } from "../../src/engine/engine.ts";
 import { machineEnvironment } from "../../src/engine/config.ts";
@@ -9,8 +9,6 @@ import type { Store } from "../../src/store/store.ts";
 import { freshDatabaseUrl } from "../postgres.ts";
 import { publish, work } from "./api-server.ts";
 import { startReceiver, type WebhookReceiver } from "./webhook-receiver.ts";
-
-vi.setConfig({ testTimeout: 60_000, hookTimeout: 60_000 });
 
 /** One of several servers of a workspace, each with a connection of its own. */
 type Server = {
@@ -37,7 +35,8 @@ async function start(url: string): Promise<Server> {
   engine.start();
   const allowedHosts = [receiver.host];
   const warn = () => undefined;
-  const notifications = new NotificationSender({ store, engine, allowedHosts, warn });
+  const outlets = { allowedHosts, mail: null };
+  const notifications = new NotificationSender({ store, engine, outlets, warn });
   notifications.start();
   const app = createApp({
     engines: [engine],
@@ -45,7 +44,7 @@ async function start(url: string): Promise<Server> {
     auth: { required: false },
     log: { error: () => undefined },
     version: "0.0.0",
-    webhookHosts: allowedHosts,
+    outlets,
     notifications: [notifications],
   });
   const fetch = (request: Request) => app.fetch(request);

@@ -27,4 +27,4 @@ test("the demonstration of examples/wallet-sync has every row after a kill and a
   const nodes = [...stdout.matchAll(/blocks and listens on (\S+)/g)].map(([, url = ""]) => url);
   expect(nodes).toHaveLength(2);
   for (const url of nodes) await expect(fetch(url)).rejects.toThrow("fetch failed");
-}, 240_000);
+});

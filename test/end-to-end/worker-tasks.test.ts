@@ -155,6 +155,55 @@ describe("a task", () => {
     expect(server.lines[1_000]).toMatchObject({ message: "odd" });
   });
 
+  test("is reported while another one logs without end", async () => {
+    const server = new WorkServer();
+    // So that there is always a line that waits.
+    server.after = (message) => (message === "log" ? sleep(5) : undefined);
+    server.add({ asset_key: "orders", tasks: [["talks"], ["ends"]] });
+    let wasReported = false;
+    work(
+      server,
+      async (context) => {
+        if (context.partition === "ends") return;
+        for (let round = 0; round < 5_000 && !wasReported; round++) {
+          for (let line = 0; line < 100; line++) context.log("and another");
+          await sleep(1);
+          wasReported = server.results.length > 0;
+        }
+      },
+      { partitions: staticPartitions(["talks", "ends"]) },
+    );
+    await server.until(() => server.results.length === 2);
+
+    expect(wasReported).toBe(true);
+    expect(server.results).toMatchObject([{ task_key: 1 }, { task_key: 0 }]);
+  });
+
+  test("loses no line to another one that logs more than can be sent, which is told of its own", async () => {
+    const server = new WorkServer();
+    server.add({ asset_key: "orders", tasks: [["talks"], ["fails"]] });
+    work(
+      server,
+      (context) => {
+        const { partition } = context;
+        const lines = partition === "talks" ? 50_000 : 3;
+        for (let line = 0; line < lines; line++) context.log(`${partition} ${line}`);
+      },
+      { partitions: staticPartitions(["talks", "fails"]) },
+    );
+    await server.until(() => server.results.length === 2);
+
+    const saidBy = (task: number) =>
+      server.lines.filter(({ task_key }) => task_key === task).map(({ message }) => message);
+    expect(saidBy(1)).toEqual(["fails 0", "fails 1", "fails 2"]);
+    const talk = saidBy(0);
+    const kept = talk.length - 1;
+    expect(kept).toBeGreaterThan(1_000);
+    expect(talk.at(-1)).toBe(
+      `${50_000 - kept} lines were dropped here: more came than could be sent.`,
+    );
+  });
+
   test("replaces a result that the server finds invalid, and delivers all others", async () => {
     const server = new WorkServer();
     server.add({ asset_key: "orders", tasks: tasks(8) });

@@ -20,8 +20,8 @@ const FINALITY = 2;
 const REORG_DEPTH = 12;
 /** Blocks between two looks at the head whose hashes are kept. */
 const STEP = 4;
-const SEEN_WITHIN_MS = 120_000;
-const TIMEOUT_MS = 120_000;
+const SEEN_WITHIN_MS = 600_000;
+const TIMEOUT_MS = 600_000;
 
 type Chain = { anvil: Anvil; token: Address; proxy: FaultProxy; mirror: ChainMirror };
 

@@ -28,7 +28,7 @@ const CONFIG = fileURLToPath(new URL("./automation-project/pawl.config.ts", impo
 const SCHEDULES = ["each-second", "one-at-a-time", "one-waits"];
 const LEASE_MS = 3_000;
 /** An evaluation that a killed worker held is free again once its time is up. */
-const FINISH_WITHIN_MS = 240_000;
+const FINISH_WITHIN_MS = 600_000;
 
 /** What was found after the last kill, when everything had come to its end. */
 export type AutomationReport = {

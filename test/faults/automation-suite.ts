@@ -24,7 +24,7 @@ export function automationSuite(
           `${traffic.files.length} files, ${JSON.stringify(audit.ticks)}, ` +
           `${traffic.answersLost} lost answers in ${seconds.toFixed(0)} s`,
       );
-    }, 200_000);
+    });
 
     const broken = (...promises: string[]) =>
       report.violations.list.filter(({ promise }) => promises.includes(promise));

@@ -73,7 +73,7 @@ describe("a backfill whose runs are more than memory holds", () => {
 
     expect(await second.terminate()).toEqual({ code: 0, signal: null });
     expect(second.stderr).toBe("");
-  }, 150_000);
+  });
 });
 
 describe("a worker with many slots and batches of ten thousand partitions", () => {
@@ -102,9 +102,9 @@ describe("a worker with many slots and batches of ten thousand partitions", () =
       await client.call("requestRun", { body: { assets: ["small"] } });
       const backfill = await client.call("getBackfill", { params: { backfill_id } });
       return backfill.state === "SUCCEEDED";
-    }, 150_000);
+    }, 300_000);
 
     expect(await worker.terminate()).toEqual({ code: 0, signal: null });
     expect(await server.terminate()).toEqual({ code: 0, signal: null });
-  }, 200_000);
+  });
 });

@@ -175,7 +175,7 @@ export function crashedSuite(
       expect({ state, tasks_failed }).toEqual({ state: "RUNNING", tasks_failed: 0 });
       await until(async () => (await busy()).tasks_succeeded > tasks_succeeded + 8, 60_000);
       await worker.terminate();
-    }, 300_000);
+    });
 
     test.concurrent("I78: tells of it at once and starts it again, as `pawl dev` does too", async () => {
       const own = await openSite();
@@ -196,7 +196,7 @@ export function crashedSuite(
       expect(second?.data).toMatchObject({ tasks: [{ attempt: 2 }] });
       expect(dev.children()).not.toContain(child);
       await dev.kill();
-    }, 120_000);
+    });
   });
 
   test(`I37: ${name} frees the looks of a process that is killed at once, whatever their lease`, async () => {
@@ -208,7 +208,7 @@ export function crashedSuite(
     for (const pid of server.children()) process.kill(pid, "SIGKILL");
     await until(() => began("sensor-again") && began("head-again"), 60_000);
     await server.terminate();
-  }, 180_000);
+  });
 
   /** The most attempts in a row that a task of "beside" lost with a process. */
   async function mostLost(site: Site): Promise<number> {
@@ -255,7 +255,7 @@ export function crashedSuite(
       expect(performance.now() - startedAt).toBeLessThan(45_000);
       // What it says last is heard late where the machine is busy.
       await until(async () => (await tasksOf(site, run))[0]?.state !== "RUNNING", 60_000);
-    }, 120_000);
+    });
   });
 }
 

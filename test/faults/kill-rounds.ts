@@ -61,12 +61,12 @@ type Victim = "server" | "starting" | "beside" | "child" | "worker" | "frozen" |
 const WORKERS = 2;
 const LEASE_MS = 3_000;
 /** Lease, sweep, a retry, and a machine that has other things to do. */
-const FINISH_WITHIN_MS = 240_000;
+const FINISH_WITHIN_MS = 600_000;
 /** Longer than a lease: who wakes up then has lost what it held. */
 const FROZEN_MS_MAX = 2 * LEASE_MS;
 /** How far the clock is set back or ahead. */
 const CLOCK_MS_MAX = 3_600_000;
-const CHILD_ENDS_WITHIN_MS = 60_000;
+const CHILD_ENDS_WITHIN_MS = 300_000;
 const AS_OF_SAMPLES = 15;
 
 /** Servers, the first with its worker child, and two workers of their own; any may be killed. */

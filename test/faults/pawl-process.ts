@@ -11,7 +11,7 @@ import { installPackage } from "../../scripts/build-package.ts";
 const ROOT = fileURLToPath(new URL("../../", import.meta.url));
 const CONFIG = fileURLToPath(new URL("./project/pawl.config.ts", import.meta.url));
 
-const READY_WITHIN_MS = 120_000;
+const READY_WITHIN_MS = 300_000;
 /** What is long in coming is asked for less often: each time takes a server's time. */
 const POLL_MS_MIN = 10;
 const POLL_MS_MAX = 100;

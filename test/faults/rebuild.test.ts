@@ -45,10 +45,10 @@ beforeAll(async () => {
   await until(async () => {
     const { state } = await client.call("getBackfill", { params: { backfill_id } });
     return state === "SUCCEEDED";
-  }, 120_000);
+  }, 300_000);
   await server.terminate();
   hash = await verifiedHash(site);
-}, 120_000);
+});
 
 afterAll(async () => {
   await killAll();
@@ -83,7 +83,7 @@ describe("pawl rebuild", () => {
       expect(await verifiedHash(site)).toBe(hash);
     }
     expect(kills).toBe(KILLS);
-  }, 120_000);
+  });
 
   test("I12: ends with the rows that there were before", async () => {
     expect(await runCommand(site, ["rebuild"])).toMatchObject({ code: 0 });

@@ -14,7 +14,7 @@ import {
 } from "./pawl-process.ts";
 
 /** Generous: a busy machine brings everything late. */
-const WITHIN_MS = 120_000;
+const WITHIN_MS = 300_000;
 
 /** Which store the sites of a suite have; a file of SQLite's unless told. */
 export type SuiteStore = { databaseUrl?: () => Promise<string> };

@@ -1,5 +1,5 @@
 import { pauseBackfill, resumeBackfill, retuneBackfill } from "../../src/work/backfill/commands.ts";
-import { addPartitionKeys } from "../../src/work/definition/commands.ts";
+import { addPartitionKeys, removePartitionKeys } from "../../src/work/definition/partition-keys.ts";
 import { cancelRun } from "../../src/work/run/cancel.ts";
 import { createBackfill, retryBackfill } from "../../src/work/backfill/create.ts";
 import type { Decide } from "../../src/work/decision.ts";
@@ -80,7 +80,10 @@ export async function decideEverything(given: Store, seed: number): Promise<Deci
   );
   const chain = await submit(createBackfill(backfill(["orders", "clean", "monthly"], 7)));
   const bulk = await submit(createBackfill({ ...backfill(["bulk"], 16), order: "descending" }));
+  const taken = { asset_key: "customers", keys: ["c,d"] };
+  await submit(removePartitionKeys({ ...taken, request_id: "gone" }));
   await submit(createBackfill(backfill(["customers"], 2)));
+  await submit(addPartitionKeys({ ...taken, request_id: "back" }));
   const run = await submit(
     requestRun({
       request_id: "r1",

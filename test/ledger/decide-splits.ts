@@ -127,8 +127,8 @@ export async function decideSplits(specs: readonly Spec[], deciding: Deciding): 
   await deciding.work(3);
   await untilIs(deciding, "reversible", () => submit(requestCutover({ split: eu.split_id })));
   await deciding.work(3);
-  await submit(completeSplit({ split: eu.split_id }));
-  await untilIs(deciding, "completed");
+  // Not before the cutover has ended, which commits some time before.
+  await untilIs(deciding, "completed", () => submit(completeSplit({ split: eu.split_id })));
   await pass(86_400_000);
   await deciding.work(10);
 

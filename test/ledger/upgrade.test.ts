@@ -108,7 +108,7 @@ describe("a database of the version before", () => {
     expect(await hashesIn(store)).toEqual(await hashesIn(file));
     await store.close();
     await file.close();
-  }, 60_000);
+  });
 });
 
 const LEDGER_TABLES = ["schema_steps", "workspaces", "events", "heads"];

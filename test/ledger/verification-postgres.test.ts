@@ -1,6 +1,6 @@
 import pg from "pg";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
-import { addPartitionKeys } from "../../src/work/definition/commands.ts";
+import { addPartitionKeys } from "../../src/work/definition/partition-keys.ts";
 import { publishDefinitions } from "../../src/work/definition/publish.ts";
 import { PawlError } from "../../src/kernel/errors.ts";
 import { AssetSpec } from "../../src/work/definition/spec.ts";

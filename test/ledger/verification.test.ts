@@ -3,7 +3,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import Database from "better-sqlite3";
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from "vitest";
-import { addPartitionKeys } from "../../src/work/definition/commands.ts";
+import { addPartitionKeys } from "../../src/work/definition/partition-keys.ts";
 import { PawlError, present } from "../../src/kernel/errors.ts";
 import { hashedText } from "../../src/work/envelope.ts";
 import type { BackfillRow } from "../../src/work/backfill/rows.ts";

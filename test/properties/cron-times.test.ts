@@ -129,21 +129,21 @@ describe("cron times", () => {
     expect(ZONES.length).toBeGreaterThan(400);
     expect(CHANGES.length).toBeGreaterThan(1_000);
     for (const { zone, atMs } of CHANGES) compareAround(zone, atMs, DAY_MS, TELLING);
-  }, 120_000);
+  });
 
   test("I23: fire as walking the clock finds on days without a change, in every zone", () => {
     const days = fc.sample(fc.integer({ min: 2, max: 2_555 }), { seed: 23, numRuns: ZONES.length });
     ZONES.forEach((zone, index) => {
       compareAround(zone, FROM_MS + (days[index] ?? 0) * DAY_MS, DAY_MS, TELLING);
     });
-  }, 120_000);
+  });
 
   test("I23: fire as walking the clock finds where a zone once skipped or repeated a day", () => {
     for (const { zone, atMs } of ODD_CHANGES) {
       expect(clockChanges(zone, atMs - DAY_MS, atMs + DAY_MS), zone).toEqual([atMs]);
       compareAround(zone, atMs, 4 * DAY_MS, TELLING);
     }
-  }, 120_000);
+  });
 
   test("I23: fire as walking the clock finds, whatever the expression", () => {
     const change = fc.constantFrom(...CHANGES, ...ODD_CHANGES);
@@ -153,7 +153,7 @@ describe("cron times", () => {
       }),
       { numRuns: 500 },
     );
-  }, 120_000);
+  });
 
   test("I23: fire as walking every second finds around a change of each zone that has one", () => {
     const onDay = (): boolean => true;
@@ -195,7 +195,7 @@ describe("cron times", () => {
         compare(cron, times, zone, walked, atMs - 2 * HOUR_MS, atMs + 2 * HOUR_MS);
       }
     }
-  }, 120_000);
+  });
 
   test("I23: count over seven years what walking seven years finds", () => {
     for (const zone of ["Europe/Berlin", "Australia/Lord_Howe", "Africa/Cairo"]) {
@@ -207,5 +207,5 @@ describe("cron times", () => {
         expect(times.newestBetween(FROM_MS - 1, UNTIL_MS - 1, 100)).toEqual(walked.slice(-100));
       }
     }
-  }, 120_000);
+  });
 });

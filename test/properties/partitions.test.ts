@@ -55,7 +55,7 @@ describe("keyspaces", () => {
         const keyspace = keyspaceNow(definition);
         const later = instantOf(epochMsOf(NOW) + laterMs);
         const grown = keyspaceOf(definition, dynamicKeys, later);
-        const pinned = pinnedKeyspace(definition, dynamicKeys, boundOf(keyspace));
+        const pinned = pinnedKeyspace(definition, dynamicKeys, boundOf(keyspace), null);
         expect(pinned.count).toBe(keyspace.count);
         expect(grown.count).toBeGreaterThanOrEqual(keyspace.count);
         for (const ordinal of some(keyspace, at)) {

@@ -180,7 +180,7 @@ test("I20, I21, I24: decides every time since the activation exactly once, by th
     }),
     { numRuns: 400 },
   );
-}, 120_000);
+});
 
 test("I22: catches up no more than the limit, the newest, oldest first", () => {
   fc.assert(

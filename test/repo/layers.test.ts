@@ -12,12 +12,13 @@ const ALLOWED: Record<string, readonly string[]> = {
   engine: ["kernel", "work", "store"],
   shards: ["kernel", "work", "client"],
   evm: ["kernel", "work", "define"],
+  external: ["kernel", "work", "define"],
   worker: ["kernel", "work", "define", "client", "shards"],
   server: ["kernel", "work", "store/store.ts", "engine"],
 };
 
 /** These wire everything together. */
-const UNBOUND = new Set(["cli", "index.ts"]);
+const UNBOUND = new Set(["cli", "embedded", "testing", "index.ts"]);
 
 /** Layers that must not know where and when they run, and the libraries that keep to that too. */
 const PURE = new Set(["kernel", "work", "define"]);
@@ -27,9 +28,11 @@ const PURE_LIBRARIES = new Set(["croner", "temporal-polyfill", "zod"]);
 const SHARED_WITH_PAGE = new Set([
   "src/kernel/canonical.ts",
   "src/kernel/intervals.ts",
+  "src/kernel/metadata-value.ts",
   "src/kernel/keyspace/civil-time.ts",
   "src/kernel/keyspace/pairs-text.ts",
   "src/kernel/keyspace/time-grid.ts",
+  "src/work/asset/select-assets.ts",
   "src/work/command.ts",
   ...["backfill", "definition", "move", "split", "sync"].map((kind) => `src/work/${kind}/rules.ts`),
 ]);
@@ -187,11 +190,12 @@ describe("files", () => {
   });
 
   test("names are in kebab-case and say what is inside", () => {
-    const code = inFolder("src", "test", "ui", "scripts", "schema", "docs", "bench", "examples");
+    const folders = ["src", "test", "ui", "scripts", "schema", "docs", "bench", "examples"];
+    const code = inFolder(...folders, "templates", "create-pawl");
     const broken = code.filter(({ path }) => {
       const parts = path.split("/");
       const name = parts.at(-1) ?? "";
-      if (/^(?:README\.md|\..*)$/.test(name)) return false;
+      if (/^(?:README\.md|LICENSE|gitignore|\..*)$/.test(name)) return false;
       const stems = [...parts.slice(0, -1), name.split(".")[0] ?? ""];
       return !KEBAB_CASE.test(name) || stems.some((stem) => VAGUE_NAMES.test(stem));
     });

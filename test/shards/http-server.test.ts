@@ -370,7 +370,7 @@ describe("a served shard", () => {
     expect(failure).toMatchObject({ code: "SHARD_BUSY" });
     const { message, details } = failure as PawlError;
     expect(message + JSON.stringify(details)).not.toContain(folder);
-  }, 20_000);
+  });
 
   test("refuses a file that is no database", async () => {
     const text = join(folder, "text.db");

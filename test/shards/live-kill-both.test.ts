@@ -3,9 +3,7 @@ import { freshDatabaseUrl } from "../postgres.ts";
 import { OPEN_KILL_POINTS } from "./live/kill-points.ts";
 import { expectSurvived } from "./live/kill-suite.ts";
 
-describe("kill -9 of the worker and the server at every step of a split", {
-  timeout: 300_000,
-}, () => {
+describe("kill -9 of the worker and the server at every step of a split", () => {
   test("I54, I56, I57: splits between PostgreSQL databases go on to their ends, every other one of them back", async () => {
     const databases = [await freshDatabaseUrl(), await freshDatabaseUrl()] as const;
     await expectSurvived({ victim: "both", goesBack: (at) => at % 2 === 0, databases });

@@ -3,7 +3,7 @@ import { freshDatabaseUrl } from "../postgres.ts";
 import { OPEN_KILL_POINTS } from "./live/kill-points.ts";
 import { expectSurvived } from "./live/kill-suite.ts";
 
-describe("kill -9 of the server at every step of a split", { timeout: 300_000 }, () => {
+describe("kill -9 of the server at every step of a split", () => {
   test("I54, I56, I57: splits between files of SQLite go on to their ends, every other one of them back", async () => {
     await expectSurvived({ victim: "the server", goesBack: (at) => at % 2 === 0 });
   });

@@ -12,7 +12,7 @@ async function databases(): Promise<[string, string]> {
   return [await freshDatabaseUrl(), await freshDatabaseUrl()];
 }
 
-describe("splits between PostgreSQL databases", { timeout: 180_000 }, () => {
+describe("splits between PostgreSQL databases", () => {
   test("I54, I56: several in a row, some taken back first, lose and double nothing", async () => {
     const report = await runManySplits({
       splits: SPLITS,

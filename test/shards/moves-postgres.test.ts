@@ -34,7 +34,7 @@ describe("a move between databases", () => {
       shards.set(name, await openPostgresShard({ connectionString: url }));
     }
     await clients.get("a")?.query(FILL);
-  }, 120_000);
+  });
 
   afterEach(async () => {
     for (const shard of shards.values()) await shard.close();
@@ -74,5 +74,5 @@ describe("a move between databases", () => {
     expect(after.flat().toSorted()).toEqual(before.toSorted());
     expect(after.every((rows) => rows.length > 0)).toBe(true);
     await world.close();
-  }, 120_000);
+  });
 });

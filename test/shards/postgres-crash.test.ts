@@ -34,7 +34,7 @@ describe("a PostgreSQL shard that crashes", () => {
   let server: PostgresServer;
   beforeAll(async () => {
     server = await startPostgres(SETTINGS);
-  }, 120_000);
+  });
   afterAll(() => server.stop());
 
   let databases = 0;

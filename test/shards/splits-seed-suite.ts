@@ -4,14 +4,13 @@ import { runSplitSeed } from "./splits-seed.ts";
 // Goal: whatever is killed, nothing is lost or doubled, on real files. Method: each seed draws
 // tables' rows, writers, steps and crashes; `node scripts/split-seeds.ts` runs more of them.
 
-const TIMEOUT_MS = 180_000;
 const GROUP = 25;
 
 /** Runs the seeds from one to another, both included. */
 export function splitSeeds(from: number, to: number): void {
   const count = Math.ceil((to - from + 1) / GROUP);
   const groups = Array.from({ length: count }, (_, at) => from + at * GROUP);
-  describe("splits between SQLite files", { timeout: TIMEOUT_MS }, () => {
+  describe("splits between SQLite files", () => {
     test.each(groups)(
       "I53, I54, I55, I56, I57: hold under crashes between all calls, from seed %i",
       async (first) => {

@@ -90,7 +90,7 @@ test("I54: brings the target to the same rows, whatever the application does", a
     }),
     { numRuns: 25 },
   );
-}, 120_000);
+});
 
 /** A constraint may refuse it, as it may refuse any application. */
 function attempt(app: Database.Database, text: string): void {

@@ -57,7 +57,12 @@ export class BackfillAudit {
     const assets = data.spec_hashes.map((hash) => this.#project.asset(hash));
     const [first] = assets;
     if (first === undefined) throw new Error("A backfill has no assets.");
-    const keys = this.#project.keysOf(first, data.bound);
+    const { partition_selector: selector } = data;
+    // A retry has the keys of what it retries, also those that were removed meanwhile.
+    const keys =
+      selector.type === "outcome" || selector.type === "missing"
+        ? this.get(selector.backfill_id).keys
+        : this.#project.keysOf(first, data.bound);
     const backfill = new AuditedBackfill(pos, data, assets, keys);
     this.byId.set(data.backfill_id, backfill);
     const isStale = data.partition_selector.type === "stale";
@@ -163,13 +168,16 @@ export class BackfillAudit {
     for (const pair of pairs) backfill.pairs.set(pair, "pending");
   }
 
-  planned({ data, pos }: Audited<"BackfillChunkPlanned">): void {
+  planned({ data, pos, occurred_at }: Audited<"BackfillChunkPlanned">): void {
     const { backfill_id, chunk_index, generation } = data;
     const backfill = this.get(backfill_id);
     const name = `${backfill_id}:${chunk_index}`;
     const check = (condition: boolean, promise: string, what: string): void =>
       this.#violations.check(condition, promise, `${name} at ${pos}: ${what}`);
     check(backfill.state === "RUNNING", "I31", `planned while ${backfill.state}`);
+    const startAt = backfill.data.timing?.start_at ?? null;
+    check(backfill.isOpen, "I87", "planned while its window is closed");
+    check(startAt === null || startAt <= occurred_at, "I87", `planned before ${startAt}`);
     check(backfill.active() < backfill.maxConcurrent, "I30", `${backfill.active()} were active`);
     check(data.chunk_id === name, "I19", `it is called ${data.chunk_id}`);
     const key = `backfill:${backfill_id}:chunk:${chunk_index}`;
@@ -265,6 +273,12 @@ export class BackfillAudit {
     const states = new Set<PairState>(backfill.pairs.values());
     const isClean = !states.has("failed") && !states.has("cancelled");
     check((to_state === "SUCCEEDED") === isClean, `${to_state} with ${[...states].join()}`);
+  }
+
+  windowChanged({ data }: Audited<"BackfillWindowChanged">): void {
+    const backfill = this.get(data.backfill_id);
+    this.#violations.check(!backfill.isEnded, "I87", `${data.backfill_id} had ended`);
+    backfill.isOpen = data.is_open;
   }
 
   retuned({ data, pos }: Audited<"BackfillRetuned">): void {

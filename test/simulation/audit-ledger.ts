@@ -126,7 +126,18 @@ function dispatch(event: Audited, auditors: Auditors, violations: Violations): v
       auditors.known.published(event);
       return sensors.published(event);
     case "PartitionKeysAdded":
+      sensors.keysAdded(event);
       return project.keysAdded(event.data, violations);
+    case "PartitionKeysRemoved":
+    case "PartitionKeysRestored": {
+      const isBack = event.type === "PartitionKeysRestored";
+      if (isBack) sensors.keysAdded(event);
+      return project.keysRemoved(event.data, isBack, violations);
+    }
+    case "PartitionsReported":
+    case "PartitionsForgotten":
+      // Nobody in a simulation says that something was made elsewhere.
+      return violations.check(false, "I36", `${event.type} at ${event.pos}`);
     case "BackfillCreated":
       return backfills.created(event, runs.materialized);
     case "KeysSurveyed":
@@ -137,6 +148,8 @@ function dispatch(event: Audited, auditors: Auditors, violations: Violations): v
       return backfills.split(event);
     case "BackfillStateChanged":
       return backfills.stateChanged(event);
+    case "BackfillWindowChanged":
+      return backfills.windowChanged(event);
     case "BackfillRetuned":
       return backfills.retuned(event);
     case "RunRequested":

@@ -28,6 +28,8 @@ export class SensorAudit {
   /** Run keys that evaluations made, and how often. */
   readonly #made = new Map<string, number>();
   /** What the evaluation before must be followed by. */
+  /** The evaluation that keys were added by and that is to follow; null for none. */
+  #adding: string | null = null;
   #awaited: { evaluated: Evaluated; asked: Asked }[] = [];
 
   constructor(violations: Violations) {
@@ -36,6 +38,7 @@ export class SensorAudit {
 
   /** An evaluation is followed by the runs it made, in order, and no such run comes otherwise. */
   expectNext(event: Audited): void {
+    this.#expectEvaluation(event);
     const awaited = this.#awaited.shift();
     if (awaited === undefined) {
       const isOurs =
@@ -91,6 +94,24 @@ export class SensorAudit {
     this.#check(isNew, "I25", name, pos, `receives ${data.message_id} a second time`);
     const { n } = data.payload as { n: number };
     messages.set(data.message_id, { n, evaluations: 0, runs: 0 });
+  }
+
+  #expectEvaluation({ type, data, pos }: Audited): void {
+    const adding = this.#adding;
+    if (adding === null) return;
+    const isMore = type === "PartitionKeysAdded" || type === "PartitionKeysRestored";
+    if (isMore && data.request_id === adding) return;
+    const isEvaluation =
+      type === "SensorEvaluated" && data.eval_id === adding && data.status === "triggered";
+    const what = `keys of the evaluation ${adding} and the ${type} at ${pos} do not belong together`;
+    this.#violations.check(isEvaluation, "I89", what);
+    this.#adding = null;
+  }
+
+  /** Keys that an evaluation added stand directly before it. */
+  keysAdded({ data }: Audited<"PartitionKeysAdded" | "PartitionKeysRestored">): void {
+    const isOfSensor = /:(?:poll|msg|manual):/.test(data.request_id);
+    if (isOfSensor) this.#adding = data.request_id;
   }
 
   evaluated({ data, pos }: Audited<"SensorEvaluated">): void {

@@ -26,6 +26,7 @@ export class AuditedBackfill {
   version = 1;
   maxConcurrent: number;
   limitReached = false;
+  isOpen: boolean;
 
   constructor(
     pos: number,
@@ -38,6 +39,7 @@ export class AuditedBackfill {
     this.assets = assets;
     this.keys = keys;
     this.maxConcurrent = data.max_concurrent_runs;
+    this.isOpen = data.timing?.is_open ?? true;
   }
 
   get isEnded(): boolean {

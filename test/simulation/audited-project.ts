@@ -13,6 +13,7 @@ export class AuditedProject {
   readonly specs = new Map<string, Spec>();
   readonly poolLimits = new Map<string, number>();
   readonly #dynamicKeys = new Map<string, string[]>();
+  readonly #removed = new Map<string, Set<string>>();
   #version = 0;
 
   published(data: EventData<"DefinitionsPublished">, violations: Violations): void {
@@ -41,6 +42,37 @@ export class AuditedProject {
     this.#dynamicKeys.set(data.definition, [...keys, ...data.keys]);
   }
 
+  /** Keys that were there are gone, or keys that were gone are back, under the numbers they had. */
+  keysRemoved(
+    { definition, keys, numbers }: EventData<"PartitionKeysRemoved">,
+    isBack: boolean,
+    violations: Violations,
+  ): void {
+    const all = this.#dynamicKeys.get(definition) ?? [];
+    const removed = this.#removed.get(definition) ?? new Set();
+    const named = numbers.flatMap(([from, to]) => all.slice(from, to + 1));
+    violations.check(
+      named.join("\n") === keys.join("\n") && keys.every((key) => removed.has(key) === isBack),
+      "I90",
+      `dynamic keys ${keys.join()} are ${isBack ? "added again" : "removed"} of ${all.join()}`,
+    );
+    for (const key of keys) {
+      if (isBack) removed.delete(key);
+      else removed.add(key);
+    }
+    this.#removed.set(definition, removed);
+  }
+
+  /** Whether a key of a dynamic definition is there: added, and not removed since. */
+  hasKey(definition: string, key: string): boolean {
+    return this.#left(definition).includes(key);
+  }
+
+  #left(definition: string): string[] {
+    const removed = this.#removed.get(definition);
+    return (this.#dynamicKeys.get(definition) ?? []).filter((key) => removed?.has(key) !== true);
+  }
+
   asset(specHash: string): AssetSpec {
     const spec = this.specs.get(specHash);
     if (spec?.kind !== "asset") throw new Error(`There is no asset spec ${specHash}.`);
@@ -53,15 +85,15 @@ export class AuditedProject {
     return spec?.kind === "sync" ? spec.retry : this.asset(specHash).retry;
   }
 
-  /** All keys of a definition up to a bound, one by one. */
+  /** All keys that a definition has now, up to a bound, one by one. */
   keysOf(spec: AssetSpec, bound: readonly number[]): string[] {
     if (spec.partitions === null) return [""];
-    const keyspace = pinnedKeyspace(spec.partitions, this.#dynamic(), bound);
+    const keyspace = pinnedKeyspace(spec.partitions, this.#dynamic(), bound, null);
     return Array.from({ length: keyspace.count }, (_, ordinal) => keyspace.keyAt(ordinal));
   }
 
   #dynamic(): DynamicKeys {
-    const keysOf = (name: string): string[] => this.#dynamicKeys.get(name) ?? [];
+    const keysOf = (name: string): string[] => this.#left(name);
     return {
       count: (name) => keysOf(name).length,
       keyAt: (name, ordinal) => keysOf(name)[ordinal] ?? "",

@@ -110,7 +110,7 @@ afterEach(() => {
   vi.restoreAllMocks();
 });
 
-describe("the checkers find", { timeout: 120_000 }, () => {
+describe("the checkers find", () => {
   test("a sync that takes the highest complete block for synced: I48", async () => {
     broken.variant = "takes the highest for synced";
     expect(await isFound("I48", 4)).toBe(true);

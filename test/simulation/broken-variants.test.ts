@@ -253,7 +253,7 @@ afterEach(() => {
   vi.restoreAllMocks();
 });
 
-describe("the checkers find", { timeout: 120_000 }, () => {
+describe("the checkers find", () => {
   test("a server without a fence: I35", async () => {
     broken.variant = "no fence";
     expect(await isFound("I35", 25)).toBe(true);

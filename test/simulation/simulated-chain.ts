@@ -4,7 +4,6 @@ import {
   sourceUnavailable,
   throttled,
 } from "../../src/define/errors.ts";
-import type { AbortSignalLike } from "../../src/define/automation-context.ts";
 import type { Random } from "./random.ts";
 import type { SimulatedTime } from "./simulated-time.ts";
 
@@ -111,18 +110,18 @@ export class SimulatedChain {
   }
 
   /** The newest block as the node says it. */
-  async readHead(signal?: AbortSignalLike): Promise<number> {
+  async readHead(signal?: AbortSignal): Promise<number> {
     await this.#answer(signal);
     return Math.max(0, this.head - this.#nodeLag());
   }
 
-  async readHash(block: number, signal?: AbortSignalLike): Promise<string> {
+  async readHash(block: number, signal?: AbortSignal): Promise<string> {
     await this.#answer(signal);
     this.#known(block);
     return this.hashOf(block);
   }
 
-  async readBlocks(from: number, to: number, signal?: AbortSignalLike): Promise<BlockRow[]> {
+  async readBlocks(from: number, to: number, signal?: AbortSignal): Promise<BlockRow[]> {
     const { random, isCalm } = this.#world;
     await this.#answer(signal);
     const size = to - from + 1;
@@ -142,7 +141,7 @@ export class SimulatedChain {
   }
 
   /** What a node does before it answers anything. */
-  async #answer(signal?: AbortSignalLike): Promise<void> {
+  async #answer(signal?: AbortSignal): Promise<void> {
     const { time, random, isCalm } = this.#world;
     const ms = isCalm() ? random.integer(1, 100) : random.pick([1, 20, 20, 100, 400, 2_000]);
     if (!isCalm() && random.chance(0.01)) await hang(signal);
@@ -224,7 +223,7 @@ export class SimulatedChain {
 }
 
 /** An answer that never comes, unless nobody waits for it any more. */
-function hang(signal?: AbortSignalLike): Promise<never> {
+function hang(signal?: AbortSignal): Promise<never> {
   return new Promise((_resolve, reject) => {
     signal?.addEventListener("abort", () => reject(new Error("aborted")));
   });

@@ -105,7 +105,11 @@ export class SimulatedProber {
         return wishOfItem(n, mayBeWrong(n) && !isCalm() && random.chance(0.7));
       });
       const cursor = to === 0 ? null : String(to);
-      return { type: "evaluated", cursor, run_requests: found };
+      const added_keys = [
+        { definition: "tenants", keys: found.map((_, index) => keyOfItem(from + index)) },
+      ];
+      const evaluated = { type: "evaluated", cursor, run_requests: found } as const;
+      return found.length === 0 ? evaluated : { ...evaluated, added_keys };
     }
     const { n } = (probe.message?.payload ?? { n: 0 }) as { n: number };
     if (isPoisonMessage(n)) {
@@ -125,4 +129,9 @@ export class SimulatedProber {
       }
     }
   }
+}
+
+/** The key that an item adds: few, so that some are there already, or were removed. */
+function keyOfItem(index: number): string {
+  return `t${(index % 9) + 1}`;
 }

@@ -89,20 +89,28 @@ export class SimulatedSyncs {
       const open = found
         .filter(({ status }) => status !== "COMPLETE")
         .toSorted((a, b) => a.from_block - b.from_block);
-      const fault = this.#faultOf(sync, spec, open);
+      const [source] = await reader.load(TABLES.syncSources, [[sync.name, sync.source]]);
+      const fault = this.#faultOf(sync, spec, open, source?.head ?? null);
       if (fault !== null) unfinished.push(`sync ${sync.name}@${sync.target_key} ${fault}`);
       aside.push(...open.filter(({ status }) => status === "QUARANTINED"));
     }
     return { unfinished, aside };
   }
 
-  #faultOf(sync: SyncRow, spec: SyncSpec, open: readonly SegmentRow[]): string | null {
+  #faultOf(
+    sync: SyncRow,
+    spec: SyncSpec,
+    open: readonly SegmentRow[],
+    seen: number | null,
+  ): string | null {
     const head = this.chains.find(({ name }) => name === sync.source)?.head ?? 0;
     const safe = head - spec.finality;
     const fixed = sync.to_limit ?? spec.to;
     const end = fixed === null ? safe : spec.has.head ? Math.min(safe, fixed) : fixed;
     // What was planned when it was safe may have to wait for a head that does not move any more.
     const waitsForHead = spec.has.head && (open[0]?.to_block ?? -1) > safe;
+    // The last head is recorded when it is seen, also where it changes nothing.
+    if (waitsForHead && seen !== null && seen < head) return `has not seen the head ${head}`;
     if (end < sync.from_block || waitsForHead) return null;
     const isWhole = sync.state === "COMPLETE" || sync.state === "FOLLOWING";
     if (!isWhole || sync.synced_to < end) return `is ${sync.status} at ${sync.synced_to} of ${end}`;

@@ -1,4 +1,6 @@
-import { addPartitionKeys } from "../../src/work/definition/commands.ts";
+import { instantOf } from "../../src/kernel/instant.ts";
+import { collectStale } from "../../src/work/asset/stale.ts";
+import { addPartitionKeys, removePartitionKeys } from "../../src/work/definition/partition-keys.ts";
 import { cancelRun } from "../../src/work/run/cancel.ts";
 import {
   cancelBackfill,
@@ -52,6 +54,8 @@ const OPERATIONS = {
   request: 14,
   cancelRun: 6,
   addKeys: 6,
+  removeKeys: 5,
+  stale: 3,
   publish: 5,
   tick: 2,
 };
@@ -129,6 +133,10 @@ export class SimulatedUser {
       }
       case "addKeys":
         return this.#addKeys();
+      case "removeKeys":
+        return this.#removeKeys();
+      case "stale":
+        return this.#lookForStale();
       case "publish":
         return this.publish();
       case "tick":
@@ -142,7 +150,7 @@ export class SimulatedUser {
   }
 
   #draftBackfill(): CreateBackfillInput {
-    const { random, knowledge } = this.#world;
+    const { random, knowledge, time } = this.#world;
     const group = random.pick(Object.keys(ASSET_GROUPS));
     const assets = ASSET_GROUPS[group] ?? [];
     const limit = random.weighted({ none: 6, count: 2, percent: 1 });
@@ -164,6 +172,9 @@ export class SimulatedUser {
         : {}),
       ...(random.chance(0.3)
         ? { retry: { max_attempts: 2, delay_ms: 50, factor: 1, max_delay_ms: 50, jitter: 0 } }
+        : {}),
+      ...(random.chance(0.1)
+        ? { start_at: instantOf(time.wallMs() + random.integer(-1_000, 10_000)) }
         : {}),
     };
   }
@@ -315,6 +326,34 @@ export class SimulatedUser {
     const keys = random.some(["t1", "t2", "t3", "t4", "t5", "t 6", "t,7"]);
     const input = { asset_key: "tenants", request_id, keys };
     await this.#client.idempotent("keys", request_id, input, addPartitionKeys(input));
+  }
+
+  async #removeKeys(): Promise<void> {
+    const { random } = this.#world;
+    const request_id = this.#requestId();
+    const keys = random.some(["t1", "t2", "t3", "t4", "t5", "t 6", "t,7"]);
+    const input = { asset_key: "tenants", request_id, keys };
+    await this.#client.idempotent("remove keys", request_id, input, removePartitionKeys(input));
+  }
+
+  /** What was removed is neither stale nor missing. */
+  async #lookForStale(): Promise<void> {
+    const { network, broken } = this.#world;
+    const looked = await network
+      .ask((engine) =>
+        engine.evaluate((rows, context) => {
+          const { found } = collectStale(rows, ["tenants"], context, { budget: 100, limit: 100 });
+          const where = [{ cell: "definition", is: "=", value: "tenants" }] as const;
+          const keys = rows.dynamicKeys.find(where, [{ cell: "ordinal" }], 100);
+          const removed = rows.dynamicDefinitions.get("tenants")?.removed ?? [];
+          const gone = removed.flatMap(([from, to]) => keys.slice(from, to + 1));
+          const names = new Set(gone.map(({ partition_key }) => partition_key));
+          return { events: [], result: found.filter(({ key }) => names.has(key)) };
+        }),
+      )
+      .catch((error: unknown) => this.#client.checkError(error));
+    if (looked === null || looked.result.length === 0) return;
+    broken("I90", `removed keys are stale: ${looked.result.map(({ key }) => key).join()}`);
   }
 
   async #change(

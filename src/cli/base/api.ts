@@ -11,6 +11,7 @@ import {
   requireProject,
 } from "./project.ts";
 import { runningServer } from "./server-file.ts";
+import { type Field, layoutFields, type Terminal } from "./terminal.ts";
 
 /**
  * What a command needs when no server runs: the store whatever server runs, just the rows, the
@@ -129,6 +130,26 @@ async function openEmbedded(cli: Cli, project: ProjectFiles, need: Need): Promis
 /** The line about work that goes on while a server runs; none where one does. */
 export function idleText({ isEmbedded }: Api, what: string): string {
   return isEmbedded ? `\nNo server is running; ${what} while one does, see \`pawl start\`.` : "";
+}
+
+/** What to do next with work that was just asked for: commands, and the path of its page. */
+type NextSteps = { watch?: string; show: string; logs: string; page: string };
+
+/** Says to a person at a terminal what to do next; a script that reads the output gets nothing. */
+export function nextSteps(
+  { stdout, json }: Terminal,
+  { client, isEmbedded }: OwnApi,
+  { watch, show, logs, page }: NextSteps,
+): { note?: string } {
+  if (json || stdout.isTTY !== true) return {};
+  const fields: Field[] = [
+    ["  watch", watch ?? null],
+    ["  show", show],
+    ["  logs", logs],
+    // One that is in this process has no page.
+    ["  page", isEmbedded ? null : `${client.url}/${page}`],
+  ];
+  return { note: `Next:\n${layoutFields(fields)}` };
 }
 
 const SHORT_LENGTH = 8;

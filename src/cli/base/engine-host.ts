@@ -9,7 +9,7 @@ import { LedgerWatch } from "../../engine/ledger/watch.ts";
 import type { SaidLimits } from "../../engine/budgets.ts";
 import { verifyTail } from "../../engine/ledger/verify.ts";
 import { type App, type AppOptions, createApp } from "../../server/http/app.ts";
-import { NotificationSender } from "../../server/webhooks/sender.ts";
+import { NotificationSender, outletsOf } from "../../server/webhooks/sender.ts";
 import { Sampler } from "../../server/sampler.ts";
 import type { ServerLog } from "../../server/start-server.ts";
 import { packageVersion } from "../package-version.ts";
@@ -84,7 +84,7 @@ function tellOfRefold(log: HostLog): (pos: number, head: number) => void {
 
 /** Opens the project's store and an engine on it, which does not act by itself yet. */
 export async function openEngineHost(project: ProjectFiles, log: HostLog): Promise<EngineHost> {
-  const { tenant_id, workspace_id, lease_ms, webhook_hosts } = project.config;
+  const { tenant_id, workspace_id, lease_ms } = project.config;
   const store = await openStore(project, (sentence) => log.warn({}, sentence));
   try {
     const workspace = await store.workspace(tenant_id, workspace_id);
@@ -100,12 +100,8 @@ export async function openEngineHost(project: ProjectFiles, log: HostLog): Promi
       onRefold: tellOfRefold(log),
     });
     const warn = (fields: object, message: string) => log.warn(fields, message);
-    const notifications = new NotificationSender({
-      store,
-      engine,
-      allowedHosts: webhook_hosts,
-      warn,
-    });
+    const outlets = outletsOf(project.config);
+    const notifications = new NotificationSender({ store, engine, outlets, warn });
     const sampler = new Sampler({ store, engine, warn });
     const ledgerWatch = new LedgerWatch({
       store,
@@ -121,11 +117,17 @@ export async function openEngineHost(project: ProjectFiles, log: HostLog): Promi
         auth,
         log,
         version: packageVersion(),
-        webhookHosts: webhook_hosts,
+        outlets,
         notifications: [notifications],
         ledgerWatches: [ledgerWatch],
       });
     const own = createServedApp({ required: false });
+    let isClosed = false;
+    const fetch = async (request: Request): Promise<Response> => {
+      // Who still follows something hears that nobody answers any more, as over a socket.
+      if (isClosed) throw new Error("it was stopped");
+      return own.fetch(request);
+    };
     return {
       store,
       engine,
@@ -133,8 +135,9 @@ export async function openEngineHost(project: ProjectFiles, log: HostLog): Promi
       sampler,
       ledgerWatch,
       createServedApp,
-      client: createClient({ url: OWN_URL, fetch: (request) => own.fetch(request) }),
+      client: createClient({ url: OWN_URL, fetch }),
       async close() {
+        isClosed = true;
         own.stop();
         await engine.stop();
         await sampler.stop();

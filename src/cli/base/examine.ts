@@ -5,7 +5,8 @@ import { type Client, createClient } from "../../client/client.ts";
 import { PawlError } from "../../kernel/errors.ts";
 import { epochMsOf } from "../../kernel/instant.ts";
 import type { Spec } from "../../work/definition/published-spec.ts";
-import { receiverFault } from "../../server/webhooks/send.ts";
+import { outletsOf, webhookFault } from "../../server/webhooks/sender.ts";
+import type { WebhookSpec } from "../../work/definition/spec.ts";
 import { schemaSteps } from "../../store/schema-steps.ts";
 import { type Cli, type GlobalOptions, projectOf } from "../cli.ts";
 import { formatDuration } from "./options.ts";
@@ -89,20 +90,24 @@ function nodeVersion(): string {
   );
 }
 
-/** Refuses webhooks that are never told, as they go to an address that is not public. */
+/** Refuses webhooks that are never told: to an address that is not public, or without an SMTP server. */
 async function webhooks(specs: readonly Spec[], project: ProjectFiles): Promise<string> {
   const ofCode = specs.flatMap((spec) => (spec.kind === "webhook" ? [spec] : []));
   const known = [...ofCode, ...(await webhooksMade(project))];
-  for (const { name, url } of known) {
-    const fault = await receiverFault(url, project.config.webhook_hosts);
+  for (const webhook of known) {
+    const fault = await webhookFault(webhook, outletsOf(project.config));
     if (fault === null) continue;
-    throw new PawlError(fault.code, `${name}: ${fault.message}`, { details: { ...fault.details } });
+    throw new PawlError(fault.code, `${webhook.name}: ${fault.message}`, {
+      details: { ...fault.details },
+    });
   }
   return known.length === 0 ? "there are none" : `${known.length} can be told`;
 }
 
+type ToldWebhook = Pick<WebhookSpec, "name" | "url" | "email">;
+
 /** Those that were made by command or over HTTP, where a server of this project runs to ask. */
-async function webhooksMade(project: ProjectFiles): Promise<{ name: string; url: string }[]> {
+async function webhooksMade(project: ProjectFiles): Promise<ToldWebhook[]> {
   // A server elsewhere has hosts of its own that it may tell.
   const running = await runningServer(project.dataDirectory);
   if (running === null || project.config.url !== null) return [];

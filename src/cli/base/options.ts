@@ -1,10 +1,13 @@
-import { Option } from "commander";
+import { InvalidArgumentError, Option } from "commander";
 import type { Json } from "../../kernel/canonical.ts";
 import { PawlError } from "../../kernel/errors.ts";
 import { epochMsOf, type Instant } from "../../kernel/instant.ts";
+import { nearMiss } from "../../kernel/message-text.ts";
 import {
+  type Only,
   type Pattern,
   type Selector,
+  selectorOfOnly,
   STALE_LIMIT,
   type StaleReason,
 } from "../../kernel/keyspace/selector.ts";
@@ -118,7 +121,13 @@ export const option = {
     flags: string,
     description: string,
     choices: readonly Choice[],
-  ): Flag<Choice> => new Option(flags, description).choices(choices),
+  ): Flag<Choice> =>
+    new Option(flags, description).choices(choices).argParser((text) => {
+      const chosen = choices.find((choice) => choice === text);
+      if (chosen !== undefined) return chosen;
+      const hint = hintOf(text, choices);
+      throw new InvalidArgumentError(`Allowed choices are ${choices.join(", ")}.${hint}`);
+    }),
 
   /** Takes a whole number within bounds. */
   integer(
@@ -146,9 +155,11 @@ export const option = {
 
   /** Takes an order by its name for people. */
   order: (flags: string, description: string): Flag<Order> =>
-    parsed(flags, description, "newest or oldest", (text) =>
-      Object.hasOwn(ORDERS, text) ? (ORDERS[text] ?? null) : null,
-    ),
+    read(flags, description, (text) => {
+      const order = Object.hasOwn(ORDERS, text) ? ORDERS[text] : undefined;
+      if (order !== undefined) return order;
+      throw invalidOption(flags, "newest or oldest", text, Object.keys(ORDERS));
+    }),
 
   /** Takes any JSON value. */
   json: (flags: string, description: string): Flag<{ value: Json }> =>
@@ -175,6 +186,13 @@ export const option = {
       return new Date(now() - parseDurationMs(text, nameOf(flags))).toISOString();
     }),
 
+  /** Takes a time, or how long from now that is. */
+  later: (flags: string, description: string, now: () => number = Date.now): Flag<string> =>
+    read(flags, description, (text) => {
+      if (/^\d{4}-/.test(text)) return text;
+      return new Date(now() + parseDurationMs(text, nameOf(flags))).toISOString();
+    }),
+
   /** Takes states separated by commas, in whatever case. */
   states: (flags: string, description: string): Flag<string> =>
     read(flags, description, (text) => text.toUpperCase().replaceAll("-", "_")),
@@ -190,10 +208,14 @@ export const option = {
     names: readonly Name[],
   ): Flag<Name[]> {
     const expected = `some of ${names.join(", ").toLowerCase()}, separated by commas`;
-    return parsed(flags, description, expected, (text) => {
-      const parts = text.split(",").map((name) => name.trim().toUpperCase().replaceAll("-", "_"));
-      const known = parts.flatMap((part) => names.find((name) => name === part) ?? []);
-      return known.length === parts.length ? [...new Set(known)] : null;
+    return read(flags, description, (text) => {
+      const known = text.split(",").map((part): Name => {
+        const wanted = part.trim().toUpperCase().replaceAll("-", "_");
+        const found = names.find((name) => name === wanted);
+        if (found !== undefined) return found;
+        throw invalidOption(flags, expected, part.trim(), names);
+      });
+      return [...new Set(known)];
     });
   },
 
@@ -262,13 +284,23 @@ function parsed<Value>(
   });
 }
 
-function invalidOption(flags: string, expected: string, got: string): PawlError {
+function invalidOption(
+  flags: string,
+  expected: string,
+  got: string,
+  words: readonly string[] = [],
+): PawlError {
   const name = nameOf(flags);
   return new PawlError(
     "INPUT_INVALID",
-    `${name}: expected ${expected}, got ${JSON.stringify(got)}.`,
+    `${name}: expected ${expected}, got ${JSON.stringify(got)}.${hintOf(got, words)}`,
     { details: { option: name, got } },
   );
+}
+
+function hintOf(got: string, words: readonly string[]): string {
+  const meant = nearMiss(got, words);
+  return meant === null ? "" : ` Did you mean ${meant.toLowerCase()}?`;
 }
 
 function nameOf(flags: string): string {
@@ -312,10 +344,37 @@ export type SelectorFlags = {
   reason?: readonly StaleReason[] | undefined;
   /** Only with `stale`. */
   limit?: number | undefined;
+  /** Only without `stale`. */
+  only?: OnlyFlag | undefined;
 };
+
+/** What `--only` takes, each word for what the API calls it. */
+export const ONLY_FLAGS = {
+  missing: "missing",
+  failed: "failed",
+  "missing-or-failed": "missing_or_failed",
+  stale: "stale",
+} as const satisfies Readonly<Record<string, Only>>;
+
+type OnlyFlag = keyof typeof ONLY_FLAGS;
 
 /** The selector that the flags describe. Throws INPUT_INVALID when they describe none, or several. */
 export function selectorOfFlags(flags: SelectorFlags): Selector {
+  const { only, stale } = flags;
+  const selector = wholeSelectorOf(flags);
+  if (only === undefined) return selector;
+  if (stale !== true) return selectorOfOnly(selector, ONLY_FLAGS[only]);
+  throw new PawlError(
+    "INPUT_INVALID",
+    `--only: expected a selection that it takes a part of, got --only ${only} with --stale. ` +
+      STALE_OF_SELECTION,
+    { details: { only } },
+  );
+}
+
+const STALE_OF_SELECTION = "For what is stale of a range, give --start, --end and --only stale.";
+
+function wholeSelectorOf(flags: SelectorFlags): Selector {
   const isRange = flags.start !== undefined || flags.end !== undefined;
   const ways = [
     ...(isRange ? ["--start and --end"] : []),
@@ -417,7 +476,7 @@ function notOneWay(ways: readonly string[]): PawlError {
   return new PawlError(
     "INPUT_INVALID",
     `Which partitions: expected --start and --end, --partitions, --filter, --all or --stale, ` +
-      `got ${got}.`,
+      `got ${got}.${ways.includes("--stale") ? ` ${STALE_OF_SELECTION}` : ""}`,
     { details: { got: ways } },
   );
 }

@@ -1,5 +1,6 @@
 import { existsSync, readFileSync, statSync, type FSWatcher, readdirSync, watch } from "node:fs";
 import { dirname, join, resolve, relative } from "node:path";
+import process from "node:process";
 import { PawlError } from "../../kernel/errors.ts";
 import { type Config, type ConfigField, loadConfig } from "../../engine/config.ts";
 import type { Client } from "../../client/client.ts";
@@ -8,6 +9,7 @@ import { shardWorkNames } from "../../work/shard/spec.ts";
 import { workNameOf } from "../../work/sync/spec.ts";
 import { forkWorker, type LoadedSpecs } from "../../worker/fork-worker.ts";
 import type { WorkerLogger } from "../../worker/run-worker.ts";
+import { ENV_FILE, readEnvFile, type Variables } from "./env-file.ts";
 
 /** The file that defines a project. */
 export const CONFIG_FILE = "pawl.config.ts";
@@ -27,6 +29,8 @@ export type ProjectFiles = {
   readonly config: Config;
   /** The folder of the embedded store, absolute. */
   readonly dataDirectory: string;
+  /** What the project's `.env` adds to the environment of its code. */
+  readonly variables: Variables;
 };
 
 /** What a project is found by. */
@@ -43,7 +47,10 @@ export function findProject({ cwd, env, configPath, flags }: ProjectSearch): Pro
   const named = configPath === undefined ? null : namedFile(cwd, configPath);
   const found = named === null ? nearest(cwd) : dirname(named);
   const directory = found ?? cwd;
-  const config = withToken(loadConfig({ file: readSettings(directory), env, flags }), cwd);
+  const variables = found === null ? {} : readEnvFile(directory);
+  const settings = readSettings(directory);
+  const envFile = { name: ENV_FILE, env: variables };
+  const config = withToken(loadConfig({ file: settings, envFile, env, flags }), cwd);
   const files = CONFIG_FILES.map((name) => join(directory, name));
   return {
     directory,
@@ -51,7 +58,13 @@ export function findProject({ cwd, env, configPath, flags }: ProjectSearch): Pro
     isThere: found !== null,
     config,
     dataDirectory: resolve(directory, config.data_dir),
+    variables,
   };
+}
+
+/** The environment of a project's code: its `.env`, and what this process has goes first. */
+export function environmentOf({ variables }: Pick<ProjectFiles, "variables">): NodeJS.ProcessEnv {
+  return { ...variables, ...process.env };
 }
 
 /** The file given with --config. Throws CONFIG_INVALID where it is none: a store is made beside it. */
@@ -121,7 +134,9 @@ function readSettings(directory: string): { name: string; value: unknown } | und
   try {
     return { name: SETTINGS_FILE, value: JSON.parse(readFileSync(path, "utf8")) };
   } catch (cause) {
-    const reason = cause instanceof Error ? cause.message : String(cause);
+    const said = cause instanceof Error ? cause.message : String(cause);
+    // Node shows what stands around the fault, which may be a token.
+    const reason = said.replace(/, (?:\.\.\.)?"[^]*"(?:\.\.\.)? is not valid JSON$/, "");
     throw new PawlError("CONFIG_INVALID", `${path} is not valid JSON: ${reason}.`, {
       cause,
       details: { file: path },
@@ -131,7 +146,8 @@ function readSettings(directory: string): { name: string; value: unknown } | und
 
 /** Loads a project's definitions in a process of their own, which ends again. */
 export async function loadSpecs(project: ProjectFiles, logger: WorkerLogger): Promise<LoadedSpecs> {
-  const worker = await forkWorker({ configPath: project.configPath, logger });
+  const { configPath } = project;
+  const worker = await forkWorker({ configPath, logger, env: environmentOf(project) });
   await worker.stop();
   return worker.loaded;
 }

@@ -15,16 +15,24 @@ import process from "node:process";
 import type { Client } from "../../client/client.ts";
 import type { AnswerOf } from "../../work/operations.ts";
 import { addMs, instantOf } from "../../kernel/instant.ts";
-import { areTokensRequired } from "../../engine/config.ts";
+import { areTokensRequired, isLoopback } from "../../engine/config.ts";
 import { splitPhaseLine } from "../../server/split-checks.ts";
-import { receiverFault } from "../../server/webhooks/send.ts";
+import { logTasks, type TaskLines } from "../../server/task-lines.ts";
+import { type Outlets, outletsOf, webhookFault } from "../../server/webhooks/sender.ts";
 import { type RunningServer, startServer } from "../../server/start-server.ts";
 import { newToken } from "../../server/http/authenticate.ts";
 import { type ForkedWorker, forkWorker, type LoadedSpecs } from "../../worker/fork-worker.ts";
 import type { WorkerLogger } from "../../worker/run-worker.ts";
 import { type EngineHost, openEngineHost } from "./engine-host.ts";
 import type { Spec } from "../../work/definition/published-spec.ts";
-import { workNamesIn, hasDefinitions, loadSpecs, publish, type ProjectFiles } from "./project.ts";
+import {
+  environmentOf,
+  hasDefinitions,
+  loadSpecs,
+  type ProjectFiles,
+  publish,
+  workNamesIn,
+} from "./project.ts";
 
 /**
  * Makes this process the one server of an embedded store, until it lets go or ends in whatever way:
@@ -89,6 +97,8 @@ export type ServingOptions = {
   /** Whether to run a worker beside the server. */
   worker: boolean;
   log: WorkerLogger;
+  /** What the log says of tasks; nothing unless told. */
+  taskLines?: TaskLines;
 };
 
 /** A server of a project, with its worker if it has one. */
@@ -113,7 +123,7 @@ export interface Serving {
  * from starting, having taken back whatever it had begun.
  */
 export async function startServing(options: ServingOptions): Promise<Serving> {
-  const cleanup: (() => Promise<void> | void)[] = [];
+  const cleanup: Cleanup = [];
   const stop = async (): Promise<void> => {
     for (const step of cleanup.splice(0).toReversed()) await step();
   };
@@ -126,25 +136,14 @@ export async function startServing(options: ServingOptions): Promise<Serving> {
 }
 
 async function start(
-  { project, host, port, worker: hasWorker, log }: ServingOptions,
-  cleanup: (() => Promise<void> | void)[],
+  { project, host, port, worker: hasWorker, log, taskLines = "off" }: ServingOptions,
+  cleanup: Cleanup,
   stop: () => Promise<void>,
 ): Promise<Serving> {
   const { config, dataDirectory } = project;
-  if (config.database_url === null) {
-    const lock = holdServerLock(dataDirectory, (sentence) => log.warn({}, sentence));
-    cleanup.push(() => lock.release());
-  }
-  const engineHost = await openEngineHost(project, log);
-  cleanup.push(() => engineHost.close());
-  const { client, engine, store, notifications, sampler, ledgerWatch } = engineHost;
-  cleanup.push(() => notifications.stop());
-  engine.onCommit((events) => {
-    for (const event of events) {
-      const line = splitPhaseLine(event);
-      if (line !== null) log.info(line, "A split has come to another phase.");
-    }
-  });
+  const engineHost = await openServing(project, log, cleanup);
+  const { client, engine, store, notifications } = engineHost;
+  logTasks(engine, log, taskLines);
   const app = engineHost.createServedApp({
     required: areTokensRequired({ ...config, host }),
     // Its own commands and its worker come by the address that it listens on.
@@ -152,28 +151,23 @@ async function start(
   });
   const secret = newServerSecret();
   const served = provingApp(app, secret);
-  const server = await listen(() => startServer({ app: served, host, port }), host, port);
-  cleanup.push(() => server.stop());
-  notifications.start();
+  const server = await listen({ app: served, host, port }, cleanup);
+  const ownUrl = isLoopback(host) ? reachable(server, host) : null;
+  notifications.start(config.public_url ?? ownUrl);
 
   const worker = hasWorker
     ? await forkWorker({
         configPath: project.configPath,
         logger: log,
         concurrency: config.concurrency,
+        env: environmentOf(project),
       })
     : null;
   if (worker !== null) cleanup.push(() => worker.stop());
   const loaded = await loadedOf(project, worker, log);
-  // What happened until now is told as the webhooks were until now.
-  await notifications.looked();
-  const published = loaded === null ? null : await publishUnlessDamaged(client, loaded, log);
-  void warnOfWebhooks(client, config.webhook_hosts, log);
+  const published = await beginServing(engineHost, project, loaded, log);
   const specs = loaded?.specs ?? [];
   const countOf = (kind: Spec["kind"]) => specs.filter((spec) => spec.kind === kind).length;
-  engine.start();
-  sampler.start();
-  ledgerWatch.start();
   if (worker !== null) {
     const token = app.tokensRequired ? await workerToken(engineHost, cleanup, log) : {};
     worker.connect({ url: reachable(server, host), ...token });
@@ -191,22 +185,61 @@ async function start(
         : { ...published, assets: countOf("asset"), syncs: countOf("sync") },
     async reload() {
       const again = await publish(client, await (worker?.restart() ?? loadSpecs(project, log)));
-      void warnOfWebhooks(client, config.webhook_hosts, log);
+      void warnOfWebhooks(client, outletsOf(config), log);
       return again;
     },
     stop,
   };
 }
 
-/** Says which webhooks are never told, before there is anything to tell: names may take a while. */
-async function warnOfWebhooks(
-  client: Client,
-  allowedHosts: readonly string[],
+/** What takes back, last first, what was begun. */
+export type Cleanup = (() => Promise<void> | void)[];
+
+/** Opens the store of a project, as its only server where it is embedded, and an engine on it. */
+export async function openServing(
+  project: ProjectFiles,
   log: WorkerLogger,
-): Promise<void> {
+  cleanup: Cleanup,
+): Promise<EngineHost> {
+  if (project.config.database_url === null) {
+    const lock = holdServerLock(project.dataDirectory, (sentence) => log.warn({}, sentence));
+    cleanup.push(() => lock.release());
+  }
+  const host = await openEngineHost(project, log);
+  cleanup.push(() => host.close());
+  cleanup.push(() => host.notifications.stop());
+  host.engine.onCommit((events) => {
+    for (const event of events) {
+      const line = splitPhaseLine(event);
+      if (line !== null) log.info(line, "A split has come to another phase.");
+    }
+  });
+  return host;
+}
+
+/** Publishes what the project defines, if anything, and lets the engine act by itself. */
+export async function beginServing(
+  { client, engine, notifications, sampler, ledgerWatch }: EngineHost,
+  { config }: ProjectFiles,
+  loaded: LoadedSpecs | null,
+  log: WorkerLogger,
+): Promise<PublishedProject | null> {
+  // What happened until now is told as the webhooks were until now.
+  await notifications.looked();
+  const published = loaded === null ? null : await publishUnlessDamaged(client, loaded, log);
+  void warnOfWebhooks(client, outletsOf(config), log);
+  engine.start();
+  sampler.start();
+  ledgerWatch.start();
+  return published;
+}
+
+/** Says which webhooks are never told, before there is anything to tell: names may take a while. */
+async function warnOfWebhooks(client: Client, outlets: Outlets, log: WorkerLogger): Promise<void> {
   try {
-    for await (const { name, url } of client.each("listWebhooks")) {
-      const fault = await receiverFault(url, allowedHosts);
+    for await (const webhook of client.each("listWebhooks")) {
+      const { name } = webhook;
+      const fault = await webhookFault(webhook, outlets);
       if (fault !== null) log.warn({ webhook: name, code: fault.code }, fault.message);
     }
   } catch {
@@ -273,7 +306,7 @@ const WORKER_TOKEN_MS = 10 * 60_000;
 /** A token for the worker of this server, which ends with it: soon, where the server was killed. */
 async function workerToken(
   { store, engine }: EngineHost,
-  cleanup: (() => Promise<void> | void)[],
+  cleanup: Cleanup,
   log: WorkerLogger,
 ): Promise<{ token: string }> {
   const { token, ...made } = newToken();
@@ -308,13 +341,16 @@ async function workerToken(
   return { token };
 }
 
-async function listen(
-  open: () => Promise<RunningServer>,
-  host: string,
-  port: number,
+/** Listens until what was begun is taken back. Throws PORT_IN_USE, TOKEN_REQUIRED, CONFIG_INVALID. */
+export async function listen(
+  options: Parameters<typeof startServer>[0],
+  cleanup: Cleanup,
 ): Promise<RunningServer> {
+  const { host, port } = options;
   try {
-    return await open();
+    const server = await startServer(options);
+    cleanup.push(() => server.stop());
+    return server;
   } catch (cause) {
     if (cause instanceof PawlError) throw cause;
     const { code, message } = cause as NodeJS.ErrnoException;

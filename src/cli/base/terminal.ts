@@ -35,6 +35,11 @@ export function note(terminal: Terminal, text: string): void {
   if (!terminal.json) terminal.stderr.write(`${text}\n`);
 }
 
+/** Writes what somebody has to know of on a line of its own, for machines as JSON, as errors are. */
+export function warn(terminal: Terminal, warning: string): void {
+  terminal.stderr.write(`${terminal.json ? JSON.stringify({ warning }) : warning}\n`);
+}
+
 /** The text in a colour, where there are colours. */
 export function paint(terminal: Terminal, style: Style, text: string): string {
   return terminal.colours ? styleText(style, text, { validateStream: false }) : text;

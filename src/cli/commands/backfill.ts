@@ -6,10 +6,11 @@ import type { BackfillTransition, CreatedBackfill } from "../../work/backfill/ap
 import type { BackfillDocument } from "../../work/backfill/documents.ts";
 import type { PartInput } from "../../work/operations.ts";
 import type { Cli } from "../cli.ts";
-import { type Api, fullId, shortId } from "../base/api.ts";
+import { type Api, fullId, nextSteps, type OwnApi, shortId } from "../base/api.ts";
 import {
   type FlagValues,
   omitUndefined,
+  ONLY_FLAGS,
   option,
   PAGE,
   REASON,
@@ -68,14 +69,19 @@ const ALLOW_OVERLAP = option.switch(
 const REQUEST_ID = option.requestId("never creates a second");
 
 const PLAN = {
-  start: option.text("--start <key>", "the first partition of a range"),
-  end: option.text("--end <key>", "the last partition of the range"),
+  start: option.text("--start <key>", "the first partition of a range, or a day, month or year"),
+  end: option.text("--end <key>", "the last partition of the range, or a day, month or year"),
   partitions: option.text("--partitions <keys>", "partition keys separated by commas"),
   filter: option.repeated(
     "--filter <dimension=pattern>",
     "what matches, such as region=us-*, a,b or a..b",
   ),
   all: option.switch("--all", "every partition there is"),
+  only: option.choice(
+    "--only <what>",
+    "of these, only what is missing, failed last time, or stale",
+    Object.keys(ONLY_FLAGS) as (keyof typeof ONLY_FLAGS)[],
+  ),
   stale: option.switch("--stale", "what is stale now, and that no task works on"),
   reason: option.list(
     "--reason <reasons>",
@@ -115,9 +121,14 @@ const PLAN = {
   label: option.labels("--label <key=value>", "a label; may be repeated"),
   runConfig: option.json("--run-config <json>", "what the tasks see as their config"),
   codeVersion: option.text("--code-version <text>", "the version of the code that this is for"),
+  startAt: option.later("--start-at <time>", "plan no chunk before this time, or so long from now"),
+  window: option.text(
+    "--window <times>",
+    'plan chunks only in this time of the day, such as "22:00-06:00 Europe/Berlin"',
+  ),
 };
 
-const ASSETS = ["<asset...>", "keys of the assets to fill"] as const;
+const ASSETS = ["<asset...>", "assets to fill: keys, +key, key+, label:name=value"] as const;
 
 function bodyOf(
   flags: FlagValues<typeof PLAN> & { backfillId?: string },
@@ -140,6 +151,8 @@ function bodyOf(
     labels: flags.label,
     config: flags.runConfig?.value,
     code_version: flags.codeVersion,
+    start_at: flags.startAt,
+    window: flags.window,
   });
 }
 
@@ -306,11 +319,23 @@ export function addBackfillCommands(backfill: Command, cli: Cli): void {
 /** Says what a request created, or waits for it and shows how it ended. */
 async function createdOutcome(
   cli: Cli,
-  api: Api,
+  api: OwnApi,
   created: CreatedBackfill,
   isAwaited: boolean,
 ): Promise<Outcome> {
-  if (!isAwaited) return outcomeOf(created, () => createdText(created, api.isEmbedded));
+  const [first] = created.backfills;
+  if (!isAwaited) {
+    const outcome = outcomeOf(created, () => createdText(created, api.isEmbedded));
+    if (first === undefined) return outcome;
+    const { backfill_id } = first;
+    const next = nextSteps(cli.terminal, api, {
+      watch: `pawl backfill watch ${shortId(backfill_id)}`,
+      show: `pawl backfill show ${shortId(backfill_id)}`,
+      logs: `pawl logs ${shortId(backfill_id)} --follow`,
+      page: `backfills/${backfill_id}`,
+    });
+    return { ...outcome, ...next };
+  }
   note(cli.terminal, createdText(created, false));
   const ids = created.backfills.map(({ backfill_id }) => backfill_id);
   const { documents, text, failure } = await waitForBackfills(cli, api, ids, {

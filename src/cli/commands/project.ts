@@ -1,14 +1,13 @@
 import type { Command } from "commander";
 import { act, type Cli, type GlobalOptions, projectOf } from "../cli.ts";
-import { loadSpecs, publish, CONFIG_FILE } from "../base/project.ts";
+import { loadSpecs, publish } from "../base/project.ts";
 import { createLog } from "../base/log.ts";
 import { withApi } from "../base/api.ts";
 import { print, paint, type Terminal } from "../base/terminal.ts";
 import { PawlError } from "../../kernel/errors.ts";
 import type { Finding } from "../base/examine.ts";
-import { existsSync, readFileSync, writeFileSync } from "node:fs";
-import { makeDirectory } from "../../store/make-directory.ts";
-import { basename, join, relative, resolve } from "node:path";
+import { relative, resolve } from "node:path";
+import { makeProject, type MadeProject, type TemplateName, TEMPLATES } from "../make-project.ts";
 
 /** Adds the command that publishes a project's definitions. */
 export function addDeployCommand(program: Command, cli: Cli): void {
@@ -72,148 +71,77 @@ export function addInitCommand(program: Command, cli: Cli): void {
     .command("init")
     .description("make a new project that runs at once")
     .argument("[directory]", "where; here when left out")
+    .option("--template <name>", `what it does: ${TEMPLATES.join(", ")}`, "assets")
     .action(
-      act(async (_options: object, directory?: string) => {
+      act(async (options: { template: string }, directory?: string) => {
+        const template = TEMPLATES.find((name) => name === options.template);
+        if (template === undefined) throw noSuchTemplate(options.template);
         const target = resolve(cli.cwd, directory ?? ".");
-        const made = makeProject(target, cli.terminal.now());
-        print(cli.terminal, { directory: target, ...made }, () => madeText(cli, target, made));
+        const made = makeProject({ directory: target, template, now: cli.terminal.now() });
+        const next = nextCommands(cli, target, template);
+        print(cli.terminal, { directory: target, template, ...made, next }, () =>
+          madeText(target, made, next),
+        );
       }),
     );
 }
 
-type Made = { created: string[]; kept: string[]; hints: string[] };
-
-/** Makes the files of a project that are not there yet. Throws STATE_ILLEGAL over a project. */
-function makeProject(directory: string, now: number): Made {
-  if (existsSync(join(directory, CONFIG_FILE))) {
-    throw new PawlError(
-      "STATE_ILLEGAL",
-      `${join(directory, CONFIG_FILE)} exists already; nothing was changed. Name another directory.`,
-      { details: { directory } },
-    );
-  }
-  const made: Made = { created: [], kept: [], hints: [] };
-  try {
-    makeDirectory(directory);
-    for (const [name, text] of Object.entries(projectFiles(basename(directory), now))) {
-      const path = join(directory, name);
-      if (existsSync(path)) made.kept.push(name);
-      else {
-        writeFileSync(path, text, { flag: "wx" });
-        made.created.push(name);
-      }
-    }
-  } catch (cause) {
-    const reason = (cause as NodeJS.ErrnoException).code ?? String(cause);
-    throw new PawlError(
-      "DATA_DIRECTORY_UNWRITABLE",
-      `A project cannot be made in ${directory} (${reason}). Name a directory that can be written.`,
-      { cause, details: { directory } },
-    );
-  }
-  made.hints.push(...hintsOf(directory, made.kept));
-  return made;
+function noSuchTemplate(name: string): PawlError {
+  const expected = `${TEMPLATES.slice(0, -1).join(", ")} or ${TEMPLATES.at(-1)}`;
+  return new PawlError(
+    "INPUT_INVALID",
+    `--template: expected ${expected}, got ${JSON.stringify(name)}.`,
+    { details: { option: "--template", templates: TEMPLATES } },
+  );
 }
 
-/** What has to be added by hand to files that were there before. */
-function hintsOf(directory: string, kept: readonly string[]): string[] {
-  const textOf = (name: string): string => readFileSync(join(directory, name), "utf8");
-  const hints: string[] = [];
-  if (kept.includes("package.json") && !/"type"\s*:\s*"module"/.test(textOf("package.json"))) {
-    hints.push('Add "type": "module" to package.json.');
-  }
-  if (kept.includes(".gitignore") && !textOf(".gitignore").includes(".pawl")) {
-    hints.push("Add .pawl/ to .gitignore.");
-  }
-  return hints;
+/** What is to be said in a new project, the last of it in another terminal. */
+const FIRST_COMMANDS: Readonly<Record<TemplateName, readonly string[]>> = {
+  assets: ["start", "pawl backfill create visits report --all --wait"],
+  duckdb: ["start", "pawl backfill create orders turnover --all --wait"],
+  "api-sync": ["run api", "start"],
+  evm: ["start", "pawl sync overview"],
+  shards: ["run prepare:shards", "start"],
+};
+
+/** The commands that follow, in the words of whoever called: npm, or what it says it is. */
+function nextCommands({ cwd, env }: Cli, directory: string, template: TemplateName): string[] {
+  const manager = /^(?:pnpm|yarn|bun)(?=\/)/.exec(env["npm_config_user_agent"] ?? "")?.[0] ?? "npm";
+  const there = relative(cwd, directory);
+  const execute = manager === "npm" ? "npx" : manager;
+  return [
+    ...(there === "" ? [] : [`cd ${asArgument(there)}`]),
+    `${manager} install`,
+    ...FIRST_COMMANDS[template].map((command) =>
+      command.startsWith("pawl ") ? `${execute} ${command}` : `${manager} ${command}`,
+    ),
+  ];
 }
 
-function madeText(cli: Cli, directory: string, { created, kept, hints }: Made): string {
-  const there = relative(cli.cwd, directory);
+/** A path as a shell takes it: as one word that is no option. */
+function asArgument(path: string): string {
+  const own = path.startsWith("-") ? `./${path}` : path;
+  if (/^[\p{L}\p{N}_./\\:@+,=-]+$/u.test(own)) return own;
+  return /["$`!]/.test(own) ? `'${own.replaceAll("'", "'\\''")}'` : `"${own}"`;
+}
+
+function madeText(
+  directory: string,
+  { created, changed, kept }: MadeProject,
+  next: readonly string[],
+): string {
   const lines = [
-    `Made ${created.join(", ")} in ${directory}.`,
-    ...(kept.length === 0 ? [] : [`Left ${kept.join(", ")} as it was.`]),
-    ...hints,
+    created.length === 0 ? "" : `Made ${created.join(", ")} in ${directory}.`,
+    ...changed,
+    kept.length === 0 ? "" : `Left ${kept.join(", ")} as it was.`,
+  ];
+  return [
+    ...lines.filter((each) => each !== ""),
     "",
     "Next:",
-    ...(there === "" ? [] : [`  cd ${there}`]),
-    "  pawl backfill create visits report --all --wait",
-    "  pawl dev",
-  ];
-  return lines.join("\n");
-}
-
-const DAY_MS = 86_400_000;
-const DAYS_AT_FIRST = 30;
-
-/** The files of a new project, by name. */
-function projectFiles(directoryName: string, now: number): Readonly<Record<string, string>> {
-  const start = new Date(now - DAYS_AT_FIRST * DAY_MS).toISOString().slice(0, 10);
-  const name = directoryName
-    .toLowerCase()
-    .replaceAll(/[^a-z0-9._-]+/g, "-")
-    .replace(/^[._-]+/, "");
-  return {
-    "pawl.config.ts": config(start),
-    "package.json": packageJson(name === "" ? "pawl-project" : name),
-    ".gitignore": "node_modules/\n.pawl/\ndata/\n",
-    "README.md": readme(name),
-  };
-}
-
-function packageJson(name: string): string {
-  const scripts = { dev: "pawl dev", start: "pawl start" };
-  return `${JSON.stringify({ name, private: true, type: "module", scripts }, null, 2)}\n`;
-}
-
-function config(start: string): string {
-  return `import { mkdir, readFile, writeFile } from "node:fs/promises";
-import { asset, daily, definePawl } from "pawl";
-
-const data = new URL("./data/", import.meta.url);
-const days = daily({ start: "${start}" });
-
-/** One file a day; a real one would fetch the day's visits from somewhere. */
-const visits = asset("visits", {
-  description: "Visits of a day",
-  partitions: days,
-  materialize: async (ctx) => {
-    const count = 100 + (Number(ctx.partition.replaceAll("-", "")) % 37);
-    await mkdir(new URL("visits/", data), { recursive: true });
-    await writeFile(new URL(\`visits/\${ctx.partition}.json\`, data), JSON.stringify({ count }));
-    return { metadata: { count } };
-  },
-});
-
-/** Made from the visits of the same day, always after them. */
-const report = asset("report", {
-  description: "A sentence about the day",
-  partitions: days,
-  upstream: [visits],
-  materialize: async (ctx) => {
-    const text = await readFile(new URL(\`visits/\${ctx.partition}.json\`, data), "utf8");
-    const { count } = JSON.parse(text);
-    await mkdir(new URL("report/", data), { recursive: true });
-    await writeFile(new URL(\`report/\${ctx.partition}.txt\`, data), \`\${count} visits\\n\`);
-    ctx.log(\`\${ctx.partition}: \${count} visits\`);
-  },
-});\n\nexport default definePawl({ assets: [visits, report] });
-`;
-}
-
-function readme(name: string): string {
-  return `# ${name === "" ? "A Pawl project" : name}
-
-\`pawl.config.ts\` defines two assets with one partition a day: \`visits\`, and \`report\`, which is made
-from them. What they write lies in \`data/\`; what Pawl remembers lies in \`.pawl/\`.
-
-\`\`\`sh
-pawl backfill create visits report --all --wait   # fill every day; runs without a server
-pawl partitions summary report                    # what is filled
-pawl dev                                          # serve, and load the code again on changes
-pawl events --follow                              # watch, from another terminal
-\`\`\`
-
-\`pawl --help\` lists all commands.
-`;
+    ...next.map((command, index) => {
+      const isAfterServer = /(?:start|api)$/.test(next[index - 1] ?? "");
+      return `  ${command}${isAfterServer ? "   # in another terminal" : ""}`;
+    }),
+  ].join("\n");
 }

@@ -2,9 +2,11 @@ import type { Command } from "commander";
 import type { Client } from "../../client/client.ts";
 import { PawlError } from "../../kernel/errors.ts";
 import { epochMsOf } from "../../kernel/instant.ts";
+import type { Json } from "../../kernel/canonical.ts";
+import { isDocument } from "../../kernel/metadata-value.ts";
 import type { ConflictDocument, RunDocument, TaskDocument } from "../../work/run/api.ts";
 import type { Cli } from "../cli.ts";
-import { type Api, fullId, shortId } from "../base/api.ts";
+import { type Api, fullId, nextSteps, shortId } from "../base/api.ts";
 import {
   formatDuration,
   keysOf,
@@ -23,6 +25,7 @@ import {
   type CommandSubject,
 } from "../base/subcommands.ts";
 import {
+  type Column,
   countsText,
   errorText,
   type Field,
@@ -37,6 +40,7 @@ import {
   type Terminal,
 } from "../base/terminal.ts";
 import { waitWithProgress } from "../base/waiting.ts";
+import { attemptsText, metadataFields, notableAttempts, progressText } from "../text/run.ts";
 
 /** A run as commands name it. */
 export const RUN_ARGUMENT: CommandSubject = {
@@ -52,7 +56,7 @@ export const RUN_ARGUMENT: CommandSubject = {
 const RUNS = {
   start: subcommand({
     description: "run assets once, for some partitions or without any",
-    argument: ["<asset...>", "keys of the assets to run"],
+    argument: ["<asset...>", "assets to run: keys, +key, key+, label:name=value"],
     flags: {
       partitions: option.text("--partitions <keys>", "partition keys separated by commas"),
       runConfig: option.json("--run-config <json>", "what the tasks see as their config"),
@@ -85,9 +89,16 @@ const RUNS = {
       });
       const requested = await client.call("requestRun", { body, idempotencyKey: requestId });
       const { run_id, message } = requested;
-      if (wait !== true) return outcomeOf(requested, () => `${message} ${run_id}`);
+      if (wait !== true) {
+        const next = nextSteps(cli.terminal, api, {
+          show: `pawl run show ${shortId(run_id)}`,
+          logs: `pawl logs ${shortId(run_id)} --follow`,
+          page: `runs/${run_id}`,
+        });
+        return { ...outcomeOf(requested, () => `${message} ${run_id}`), ...next };
+      }
       note(cli.terminal, `Run ${run_id}`);
-      return waitForRun(cli, api, run_id, requested);
+      return watchRun(cli, api, run_id, requested);
     },
   }),
   list: subcommand({
@@ -107,14 +118,22 @@ const RUNS = {
     },
   }),
   show: subcommand({
-    description: "show a run and its tasks",
+    description: "show a run with its tasks, attempts and errors",
     about: RUN_ARGUMENT,
     async run({ terminal, client, ref: run_id }) {
       const params = { run_id };
       const document = await client.call("getRun", { params });
       const { items: tasks } = await client.call("listTasks", { params, query: { limit: 50 } });
+      const timeline = await client.call("getRunTimeline", { params });
+      const attempts = await notableAttempts(client, timeline);
       const names = await namesBehind(client, [document.trigger_source_ref]);
-      return outcomeOf({ ...document, tasks }, () => runText(terminal, document, tasks, names));
+      const made = await metadataOf(client, tasks);
+      return outcomeOf(
+        { ...document, tasks, attempts, metadata: made },
+        () =>
+          [runText(terminal, document, tasks, names), ...made.map(metadataText)].join("\n\n") +
+          attemptsText(terminal, attempts),
+      );
     },
   }),
   cancel: operation("cancelRun", {
@@ -125,6 +144,31 @@ const RUNS = {
       `${message} ${run_id} is ${paintState(terminal, state)}.`,
   }),
 };
+
+/** Tasks of a run whose metadata is shown: each is looked up by itself. */
+const METADATA_TASKS_MAX = 10;
+
+/** What tasks said of what they made. */
+type TaskMetadata = Pick<TaskDocument, "task_key" | "asset_key" | "partition_keys"> & {
+  metadata: Json;
+};
+
+/** What the first tasks that succeeded said of what they made. */
+async function metadataOf(client: Client, tasks: readonly TaskDocument[]): Promise<TaskMetadata[]> {
+  const made = tasks.filter(({ state }) => state === "SUCCEEDED").slice(0, METADATA_TASKS_MAX);
+  const found: TaskMetadata[] = [];
+  for (const { run_id, task_key, asset_key, partition_keys } of made) {
+    const { metadata } = await client.call("getTask", { params: { run_id, task_key } });
+    if (metadata !== null) found.push({ task_key, asset_key, partition_keys, metadata });
+  }
+  return found;
+}
+
+function metadataText({ task_key, asset_key, partition_keys, metadata }: TaskMetadata): string {
+  const heading = `task ${task_key}: ${asset_key} ${keysText(partition_keys)}`.trimEnd();
+  if (!isDocument(metadata)) return `${heading}\n${JSON.stringify(metadata)}`;
+  return `${heading}\n${layoutFields(metadataFields(metadata))}`;
+}
 
 /** Adds the commands about runs. */
 export function addRunCommands(program: Command, cli: Cli): void {
@@ -154,7 +198,7 @@ export function addConflictsCommand(program: Command, cli: Cli): void {
 }
 
 /** Shows the progress of a run that was asked for until it ends, and says how it did. */
-export async function waitForRun(
+export async function watchRun(
   cli: Cli,
   api: Api,
   run_id: string,
@@ -315,6 +359,7 @@ function runText(
     ["PARTITIONS", ({ partition_keys }) => keysText(partition_keys)],
     ["ATTEMPT", ({ attempt }) => String(attempt), "right"],
     ["TOOK", tookText, "right"],
+    ...(tasks.some(({ progress }) => progress !== null) ? [PROGRESS] : []),
     [
       "NOTE",
       ({ error, lacks_worker }) =>
@@ -323,6 +368,8 @@ function runText(
   ]);
   return `${fields}\n\n${table}`;
 }
+
+const PROGRESS: Column<TaskDocument> = ["PROGRESS", progressText];
 
 function keysText(keys: readonly string[]): string {
   if (keys.length <= 2) return keys.join(", ");

@@ -35,7 +35,7 @@ import {
 import { note, paintState, type Terminal } from "../base/terminal.ts";
 import { schedulesText, scheduleText, ticksText, timesText } from "../text/schedule.ts";
 import { waitForBackfills } from "./backfill.ts";
-import { waitForRun } from "./run.ts";
+import { watchRun } from "./run.ts";
 
 const SCHEDULE = namedSubject("schedule", "schedule_id", (client) =>
   client.each("listSchedules", { query: { limit: 200, status: "ACTIVE,PAUSED,DELETED" } }),
@@ -336,7 +336,7 @@ const SCHEDULES = {
         const { documents, text, failure } = await waitForBackfills(cli, api, ids);
         return outcomeOf({ ...triggered, results: documents }, () => text, failure);
       }
-      return waitForRun(cli, api, run_id, triggered);
+      return watchRun(cli, api, run_id, triggered);
     },
   }),
 };

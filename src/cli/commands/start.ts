@@ -1,16 +1,19 @@
-import { setTimeout as sleep } from "node:timers/promises";
 import type { Command } from "commander";
 import type { Client } from "../../client/client.ts";
 import { PawlError } from "../../kernel/errors.ts";
+import type { TaskLines } from "../../server/task-lines.ts";
 import { isPageBuilt } from "../../server/page-files.ts";
-import type { BackfillDocument } from "../../work/backfill/documents.ts";
-import type { RunDocument } from "../../work/run/api.ts";
-import type { SensorDocument } from "../../work/sensor/api.ts";
-import { workNameOf } from "../../work/sync/spec.ts";
 import { withApi } from "../base/api.ts";
+import { passUntilIdle } from "../base/idle.ts";
 import { createLog } from "../base/log.ts";
 import { omitUndefined, option } from "../base/options.ts";
-import { type ProjectFiles, requireProject, watchCode, workNamesIn } from "../base/project.ts";
+import {
+  environmentOf,
+  type ProjectFiles,
+  requireProject,
+  watchCode,
+  workNamesIn,
+} from "../base/project.ts";
 import { runningServer } from "../base/server-file.ts";
 import type { Serving } from "../base/serving.ts";
 import { layoutFields, note, paint, print } from "../base/terminal.ts";
@@ -25,22 +28,25 @@ export type StartOptions = {
   concurrency?: number;
   unsafe?: boolean;
   webhookHosts?: string;
+  taskLines?: TaskLines;
 };
+
+const TASK_LINES = ["off", "failures", "all"] as const satisfies readonly TaskLines[];
 
 /** Adds the command that serves a project. */
 export function addStartCommand(program: Command, cli: Cli): void {
-  addServeOptions(program.command("start"))
+  addServeOptions(program.command("start"), "failures")
     .description("serve this project, with a worker")
     .option("--no-worker", "run no worker beside the server")
     .action(
       act(async (options: StartOptions) => {
-        const { worker = true } = options;
+        const { worker = true, taskLines = "failures" } = options;
         const project = servedProject(cli, options);
         const pretty = cli.terminal.stderr.isTTY === true;
         const log = createLog(cli.terminal, cli.env, { level: project.config.log_level, pretty });
         const { host, port } = project.config;
         const { startServing } = await import("../base/serving.ts");
-        const serving = await startServing({ project, host, port, worker, log });
+        const serving = await startServing({ project, host, port, worker, log, taskLines });
         printServing(cli, project, serving, worker);
         await untilInterrupted(cli.signal);
         note(cli.terminal, "Stopping: running tasks may finish. Once more to stop at once.");
@@ -50,11 +56,18 @@ export function addStartCommand(program: Command, cli: Cli): void {
 }
 
 /** Adds the options that say how to serve. */
-export function addServeOptions(command: Command): Command {
+export function addServeOptions(command: Command, taskLines: TaskLines): Command {
   return command
     .addOption(option.integer("--port <n>", "the port to listen on (default: 7290)", 0, 65_535))
     .option("--host <address>", "the address to listen on (default: 127.0.0.1)")
     .addOption(option.integer("--concurrency <n>", "most tasks at once (default: 8)", 1, 1_000))
+    .addOption(
+      option.choice(
+        "--task-lines <which>",
+        `what the log says of tasks (default: ${taskLines})`,
+        TASK_LINES,
+      ),
+    )
     .option("--webhook-hosts <hosts>", "receivers of webhooks in your own network, with commas")
     .option("--unsafe", "take a PostgreSQL server that may lose acknowledged writes");
 }
@@ -118,7 +131,7 @@ export function untilInterrupted(signal: AbortSignal): Promise<void> {
 
 /** Adds the command that serves a project while it is worked on. */
 export function addDevCommand(program: Command, cli: Cli): void {
-  addServeOptions(program.command("dev"))
+  addServeOptions(program.command("dev"), "all")
     .description("serve this project and load its code again on every change")
     .action(
       act(async (options: StartOptions) => {
@@ -129,7 +142,8 @@ export function addDevCommand(program: Command, cli: Cli): void {
         });
         const { host, port } = project.config;
         const { startServing } = await import("../base/serving.ts");
-        const started = startServing({ project, host, port, worker: true, log });
+        const { taskLines = "all" } = options;
+        const started = startServing({ project, host, port, worker: true, log, taskLines });
         // Watched from the beginning: what changes while the code is loaded is loaded again.
         const watch = watchCode(project.directory, project.dataDirectory, async (path) => {
           await reload(await started, path, log);
@@ -162,9 +176,6 @@ async function reload(
   }
 }
 
-/** How often to look whether there is anything left to do. */
-const IDLE_POLL_MS = 200;
-
 /** Adds the command that makes one pass of everything due, and may work for a while. */
 export function addTickCommand(program: Command, cli: Cli): void {
   program
@@ -195,10 +206,13 @@ export function addTickCommand(program: Command, cli: Cli): void {
 
 /** A worker beside a server that was there already. */
 async function startWorker(cli: Cli, options: GlobalOptions, url: string) {
-  const { config, configPath } = projectOf(cli, options);
+  const project = projectOf(cli, options);
+  const { config, configPath } = project;
   const logger = createLog(cli.terminal, cli.env, { level: "warn", pretty: true });
   const { forkWorker } = await import("../../worker/fork-worker.ts");
-  const worker = await forkWorker({ configPath, logger, concurrency: config.concurrency });
+  const { concurrency } = config;
+  const env = environmentOf(project);
+  const worker = await forkWorker({ configPath, logger, concurrency, env });
   worker.connect(omitUndefined({ url, token: config.token ?? undefined }));
   return worker;
 }
@@ -210,22 +224,8 @@ async function workUntilIdle(
   forMs: number,
 ): Promise<void> {
   const deadline = cli.terminal.now() + forMs;
-  const owed = await owedLooks(client);
-  const pass = await client.call("tick");
-  // Heads that are needed are known once everything was gone through.
-  const heads = await owedHeads(client, assets);
-  const isDone = async () =>
-    (await areHeadsIdle(client, heads)) &&
-    (await isIdle(client, assets)) &&
-    (await areSensorsIdle(client, owed));
-  let idle = await isDone();
-  while (!idle && cli.terminal.now() < deadline && !cli.signal.aborted) {
-    await sleep(Math.min(IDLE_POLL_MS, Math.max(1, deadline - cli.terminal.now())));
-    // Twice: the lists are read one after the other, and work may move on between them.
-    idle = (await isDone()) && (await isDone());
-  }
-  const { pos } = await client.call("listEvents", { query: { limit: 1 } });
-  const events = pos - (pass.pos - pass.events);
+  const leftMs = () => (cli.signal.aborted ? 0 : deadline - cli.terminal.now());
+  const { events, pos, idle } = await passUntilIdle(client, assets, leftMs);
   print(cli.terminal, { events, pos, idle }, () => {
     const rest = idle ? "nothing is left that could be done" : "there is more to do";
     return `Recorded ${events} events; at ${pos}; ${rest}.`;
@@ -257,6 +257,7 @@ export function addWorkerCommand(program: Command, cli: Cli): void {
             logger,
             concurrency: config.concurrency,
             codeVersion,
+            env: environmentOf(project),
             refused: refused.resolve,
           }),
         );
@@ -289,122 +290,4 @@ async function serverUrl({ config, dataDirectory }: ProjectFiles): Promise<strin
     "SERVER_UNREACHABLE",
     "No server runs for this project. Name one with --url, or start one with `pawl start`.",
   );
-}
-
-/**
- * Whether nothing is left that could go on by itself. What waits for a person to decide, or for a
- * worker that has its function, is left too, but no amount of waiting here helps it.
- */
-export async function isIdle(client: Client, ownAssets: ReadonlySet<string>): Promise<boolean> {
-  /** Backfills whose active runs all wait for a worker. */
-  const stuck = new Set<string>();
-  const runs = client.each("listRuns", { query: { status: "PENDING,RUNNING", limit: 200 } });
-  for await (const run of runs) {
-    if (!(await lacksWorker(client, run, ownAssets))) return false;
-    if (run.backfill_id !== null) stuck.add(run.backfill_id);
-  }
-  const query = { status: "PENDING,RUNNING,CANCELLING", limit: 200 };
-  for await (const backfill of client.each("listBackfills", { query })) {
-    if (!(await isHeldUp(client, backfill, stuck))) return false;
-  }
-  return true;
-}
-
-/** Whether all that is left of a run waits for a worker that has its function. */
-async function lacksWorker(
-  client: Client,
-  run: RunDocument,
-  ownAssets: ReadonlySet<string>,
-): Promise<boolean> {
-  if (run.tasks_running > 0 || run.tasks_retry_wait > 0 || run.tasks_ready === 0) return false;
-  const ready = client.each("listTasks", {
-    params: { run_id: run.run_id },
-    query: { status: "READY", limit: 200 },
-  });
-  for await (const { lacks_worker, asset_key } of ready) {
-    // A worker of this command may be about to ask for the first time.
-    if (!lacks_worker || ownAssets.has(asset_key)) return false;
-  }
-  return true;
-}
-
-/** Whether a backfill cannot go on: for want of a worker, or until a person decides. */
-async function isHeldUp(
-  client: Client,
-  backfill: BackfillDocument,
-  stuck: ReadonlySet<string>,
-): Promise<boolean> {
-  switch (backfill.state) {
-    case "PAUSED":
-      return true;
-    case "RUNNING":
-    case "CANCELLING":
-      return stuck.has(backfill.backfill_id);
-    case "PENDING":
-      break;
-    default:
-      return false;
-  }
-  const { after_backfill_id: backfill_id, continue_on_failure } = backfill;
-  if (backfill_id === null) return false;
-  const before = await client.call("getBackfill", { params: { backfill_id } });
-  if (before.state === "SUCCEEDED") return false;
-  if (before.state === "FAILED" || before.state === "CANCELLED") return !continue_on_failure;
-  return isHeldUp(client, before, stuck);
-}
-
-/** The sensors or heads that should have been looked at by now, and when each was last. */
-export type OwedLooks = ReadonlyMap<string, string | null>;
-
-const ACTING = { status: "ACTIVE,ERROR", limit: 200 } as const;
-const ALL = { query: { limit: 200 } } as const;
-
-/** The poll sensors that are due: one pass owes each of them one look, however short its interval. */
-export async function owedLooks(client: Client): Promise<OwedLooks> {
-  const owed = new Map<string, string | null>();
-  for await (const sensor of client.each("listSensors", { query: ACTING })) {
-    const isDue = sensor.lag_seconds > 0 || sensor.last_looked_at === null;
-    if (sensor.mode === "poll" && isDue && mayBeEvaluated(sensor)) {
-      owed.set(sensor.sensor_id, sensor.last_looked_at);
-    }
-  }
-  return owed;
-}
-
-/** Whether every sensor has had its look, and no message waits for an evaluation. */
-export async function areSensorsIdle(client: Client, owed: OwedLooks): Promise<boolean> {
-  for await (const sensor of client.each("listSensors", { query: ACTING })) {
-    if (!mayBeEvaluated(sensor)) continue;
-    // One that was pushed to and looks by itself now leaves its messages where they are.
-    if (sensor.mode === "push" && sensor.messages_pending > 0) return false;
-    if (owed.get(sensor.sensor_id) === sensor.last_looked_at) return false;
-  }
-  return true;
-}
-
-/** The heads of own syncs that are due: one pass owes each of them one look. */
-export async function owedHeads(client: Client, ownWork: ReadonlySet<string>): Promise<OwedLooks> {
-  const owed = new Map<string, string | null>();
-  for await (const { name, source, looked_at, look_due } of client.each("listSyncSources", ALL)) {
-    if (look_due && ownWork.has(workNameOf(name))) owed.set(headName(name, source), looked_at);
-  }
-  return owed;
-}
-
-/** Whether every head that was due has had its look. */
-export async function areHeadsIdle(client: Client, owed: OwedLooks): Promise<boolean> {
-  if (owed.size === 0) return true;
-  for await (const { name, source, looked_at, look_due } of client.each("listSyncSources", ALL)) {
-    if (look_due && owed.get(headName(name, source)) === looked_at) return false;
-  }
-  return true;
-}
-
-function headName(name: string, source: string): string {
-  return JSON.stringify([name, source]);
-}
-
-/** Whether there is, or is about to be, somebody to evaluate it: no waiting helps the others. */
-function mayBeEvaluated({ needs_function, has_worker, origin }: SensorDocument): boolean {
-  return !needs_function || has_worker || origin === "code";
 }

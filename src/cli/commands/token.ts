@@ -1,5 +1,6 @@
 import type { Command } from "commander";
 import { PawlError } from "../../kernel/errors.ts";
+import { suggestion } from "../../kernel/message-text.ts";
 import { type Verb, VERBS } from "../../work/operation.ts";
 import type { Cli } from "../cli.ts";
 import { option, relativeTime } from "../base/options.ts";
@@ -100,7 +101,8 @@ function verbsOf(text = "read,write"): Verb[] {
     if (verb !== undefined) return verb;
     throw new PawlError(
       "INPUT_INVALID",
-      `--verbs: expected some of ${VERBS.join(", ")}, got ${JSON.stringify(name)}.`,
+      `--verbs: expected some of ${VERBS.join(", ")}, got ${JSON.stringify(name)}` +
+        `${suggestion(name, VERBS)}.`,
     );
   });
 }

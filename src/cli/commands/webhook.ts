@@ -1,6 +1,6 @@
 import type { Command } from "commander";
 import { PawlError } from "../../kernel/errors.ts";
-import { NOTIFICATIONS } from "../../work/definition/spec.ts";
+import { NOTIFICATIONS, WEBHOOK_FORMATS } from "../../work/definition/spec.ts";
 import type { PartInput } from "../../work/operations.ts";
 import {
   type DeliveryDocument,
@@ -47,8 +47,22 @@ const WEBHOOK = namedSubject("webhook", "webhook_id", (client) =>
 
 const DEFINITION = {
   to: option.text("--to <url>", "the address that is told"),
+  email: option.repeated("--email <addresses>", "whom to send e-mail instead, with commas"),
+  subject: option.text(
+    "--subject <text>",
+    "the subject of e-mail, such as 'Pawl: {{title}}'; none for the usual one",
+  ),
   on: option.repeated("--on <names>", `of what, with commas: all, or ${NOTIFICATIONS.join(", ")}`),
   asset: option.repeated("--asset <key>", "only of this asset; may be repeated; none for any"),
+  format: option.choice("--format <name>", "how messages are written", WEBHOOK_FORMATS),
+  template: option.text(
+    "--template <text>",
+    "the text of a message, such as '{{title}}: {{error.message}}'; none for the usual one",
+  ),
+  digest: option.choice("--digest <what>", "one message for a backfill, none for its runs", [
+    "backfill",
+    "none",
+  ]),
   disabled: option.switch("--disabled", "do not let it act"),
   label: option.labels("--label <key=value>", "a label; may be repeated, and replaces all"),
   description: option.text("--description <text>", "what it is for"),
@@ -58,12 +72,46 @@ type Definition = Omit<PartInput<"updateWebhook", "body">, "name" | "expected_st
 
 function definitionOf(
   flags: FlagValues<typeof DEFINITION> & { enabled?: boolean },
+  current: Pick<Definition, "email"> = {},
 ): Partial<Definition> {
-  const { to: url, on, asset, label: labels, description } = flags;
+  const { on, asset, format, template, digest, label: labels, description } = flags;
   const enabled = enabledOf(flags);
   const assets = asset === undefined ? undefined : partsOf(asset).filter((key) => key !== "none");
   const notifications = on === undefined ? undefined : notificationsOf(partsOf(on));
-  return omitUndefined({ url, notifications, assets, enabled, labels, description });
+  const given = { notifications, assets, format, enabled, labels, description };
+  return {
+    ...receiverOf(flags, current),
+    ...omitUndefined(given),
+    // The word none takes back what was set before: the definition is sent without it.
+    ...(template === undefined ? {} : { template: template === "none" ? undefined : template }),
+    ...(digest === undefined ? {} : { digest: digest === "none" ? undefined : digest }),
+  };
+}
+
+/** Whom a webhook tells now; the other kind of receiver is taken back, with what belongs to it. */
+function receiverOf(
+  { to: url, email, subject }: FlagValues<typeof DEFINITION>,
+  current: Pick<Definition, "email">,
+): Partial<Definition> {
+  if (url !== undefined && email !== undefined) {
+    throw new PawlError("INPUT_INVALID", "Expected --to or --email, got both.");
+  }
+  const before = url === undefined ? current.email : undefined;
+  const to = email === undefined ? before?.to : partsOf(email);
+  if (subject !== undefined && to === undefined) {
+    throw new PawlError(
+      "INPUT_INVALID",
+      "--subject is the subject of e-mail; say with --email to whom it is sent.",
+    );
+  }
+  if (url !== undefined) return { url, email: undefined };
+  if (to === undefined || (email === undefined && subject === undefined)) return {};
+  const text = subject === "none" ? undefined : (subject ?? before?.subject);
+  return {
+    url: undefined,
+    format: undefined,
+    email: { to, ...(text === undefined ? {} : { subject: text }) },
+  };
 }
 
 function notificationsOf(names: readonly string[]): Definition["notifications"] {
@@ -87,14 +135,17 @@ const WEBHOOKS = {
     },
     need: "definitions",
     fields({ argument: name, flags }) {
-      const { url, notifications, ...rest } = definitionOf(flags);
-      if (url === undefined) throw optionMissing("--to", "the address to tell");
+      const { notifications, ...rest } = definitionOf(flags);
+      if (rest.url === undefined && rest.email === undefined) {
+        throw optionMissing("--to or --email", "the address to tell, or whom to send e-mail");
+      }
       if (notifications === undefined) {
         throw optionMissing("--on", "what to tell of, such as run.failed");
       }
-      return { name, url, notifications, ...rest };
+      return { name, notifications, ...rest };
     },
-    text(_terminal, { secret, message, webhook_id }) {
+    text(_terminal, { secret, signed, message, webhook_id }) {
+      if (!signed) return `${message}\nIts id: ${webhook_id}`;
       const secretLine =
         secret === null
           ? "Its secret was shown before; `pawl webhook secret` makes a new one."
@@ -118,7 +169,7 @@ const WEBHOOKS = {
       const body = changedDefinition<Definition>({
         current,
         body: UpdateWebhookBody,
-        changes: definitionOf(flags),
+        changes: definitionOf(flags, current),
         example: "--to",
         expectedStateVersion: flags.expected_state_version,
       });
@@ -180,14 +231,16 @@ const WEBHOOKS = {
       layoutPage(page, "There is nothing to tell.", deliveryColumns(terminal)),
   }),
   test: subcommand({
-    description: "send a test to a webhook now, and fail when the receiver does not take it",
+    description:
+      "send a test to a webhook now, show it, and fail when the receiver does not take it",
     about: WEBHOOK,
     async run({ client, ref: webhook_id, subject: webhook }) {
       const tested = await client.call("testWebhook", { params: { webhook_id } });
-      const { delivered, message } = tested;
-      if (delivered) return outcomeOf(tested, () => message);
+      const { delivered, message, body } = tested;
+      const sent = `What was sent:\n${JSON.stringify(body, null, 2)}`;
+      if (delivered) return outcomeOf(tested, () => `${message}\n${sent}`);
       const failure = new PawlError("WEBHOOK_FAILED", message, { details: { webhook } });
-      return outcomeOf(tested, null, failure);
+      return outcomeOf(tested, () => sent, failure);
     },
   }),
 };
@@ -203,12 +256,22 @@ function webhooksText(terminal: Terminal, page: Page<WebhookDocument>): string {
     ["STATE", ({ state }) => paintState(terminal, state)],
     ["TELLS OF", ({ notifications }) => notifications.join(", ")],
     ["ASSETS", ({ assets }) => assets.join(", ") || "any"],
+    ["FORMAT", formatOf],
     // The path of an address is often a secret.
-    ["TO", ({ url }) => URL.parse(url)?.host ?? url],
+    ["TO", ({ url = "", email }) => email?.to.join(", ") ?? URL.parse(url)?.host ?? url],
     ["PENDING", ({ deliveries_pending }) => String(deliveries_pending), "right"],
     ["FAILED", ({ deliveries_failed }) => String(deliveries_failed), "right"],
     ["ID", ({ webhook_id }) => shortId(webhook_id)],
   ]);
+}
+
+function formatOf({ email, format = "pawl" }: WebhookDocument): string {
+  return email === undefined ? format : "e-mail";
+}
+
+function secretText({ email, has_secret }: WebhookDocument): string {
+  if (email !== undefined) return "none: e-mail is not signed";
+  return has_secret ? "there is one" : "none: what it tells is not signed";
 }
 
 function webhookText(
@@ -221,10 +284,14 @@ function webhookText(
     ["id", webhook.webhook_id],
     ["state", `${paintState(terminal, webhook.state)} (version ${webhook.state_version})`],
     ["description", webhook.description ?? null],
-    ["to", webhook.url],
+    ["to", webhook.email?.to.join(", ") ?? webhook.url ?? null],
     ["tells of", webhook.notifications.join(", ")],
     ["assets", webhook.assets.join(", ") || "any"],
-    ["secret", webhook.has_secret ? "there is one" : "none: what it tells is not signed"],
+    ["format", formatOf(webhook)],
+    ["subject", webhook.email?.subject ?? null],
+    ["template", webhook.template ?? null],
+    ["digest", webhook.digest === undefined ? null : "one message for a backfill"],
+    ["secret", secretText(webhook)],
     ["deliveries", `${webhook.deliveries_pending} pending, ${webhook.deliveries_failed} failed`],
     ["labels", labelsText(webhook.labels)],
     ["defined by", webhook.origin === "code" ? "code" : "the API"],

@@ -1,7 +1,12 @@
 import { epochMsOf } from "../../kernel/instant.ts";
 import { countIntervals, mergeIntervals } from "../../kernel/intervals.ts";
 import { type Pairs, pairsNote, pairsText } from "../../kernel/keyspace/pairs-text.ts";
-import { StaleReason, type StaleReasons } from "../../kernel/keyspace/selector.ts";
+import {
+  type Only,
+  onlyOf,
+  StaleReason,
+  type StaleReasons,
+} from "../../kernel/keyspace/selector.ts";
 import type { BackfillPreview, CreatedBackfill } from "../../work/backfill/api.ts";
 import type {
   BackfillDocument,
@@ -52,6 +57,23 @@ function isCut({ selector, backfills }: Pick<BackfillPreview, "selector" | "back
   return found >= selector.limit;
 }
 
+/** How many the selector names, and why not all of them are made; null when all of them are. */
+function selectedText({ selector, partitions_selected, backfills }: BackfillPreview) {
+  const only = onlyOf(selector);
+  if (only === undefined || partitions_selected === null) return null;
+  const taken = backfills.reduce((sum, { partitions_total }) => sum + partitions_total, 0);
+  const left = partitions_selected - taken;
+  return `${partitions_selected}, of which ${left} ${left === 1 ? "is" : "are"} ${LEFT_OUT[only]}`;
+}
+
+/** What is said of those that `--only` leaves out; what a task works on is left out, too. */
+const LEFT_OUT: Readonly<Record<Only, string>> = {
+  missing: "there already, or being made",
+  failed: "not failed, or being made",
+  missing_or_failed: "there already, or being made",
+  stale: "fresh, or being made",
+};
+
 function staleText(preview: BackfillPreview): string | null {
   const { stale_reasons } = preview;
   if (stale_reasons === null) return null;
@@ -80,10 +102,12 @@ export function previewText(preview: BackfillPreview): string {
   return layoutFields([
     ["assets", preview.asset_selection.join(", ")],
     ["partitions", `${preview.partitions_total}${pairsNote(pairsIn(preview))}`],
+    ["selected", selectedText(preview)],
     ["stale", staleText(preview)],
     ["chunks", String(preview.total_chunks)],
     ...preview.backfills.slice(1).map((next): Field => ["then", thenText(next)]),
     ["runs", String(preview.estimated_runs)],
+    ["starts at", preview.opens_at],
     ["first chunk", someKeys(first, KEYS_SHOWN)],
     ["estimate", seconds === null ? "no past runs to go by" : formatDuration(seconds * 1_000)],
     ["overlaps", overlaps.map(({ backfill_id }) => backfill_id).join(", ") || "none"],
@@ -108,8 +132,31 @@ export function backfillsText(terminal: Terminal, page: Page<BackfillDocument>):
     ],
     ["CREATED", ({ created_at }) => relativeTime(created_at, now)],
     // When it came to its end, or will.
-    ["DONE", ({ finished_at, eta_at }) => relativeTime(finished_at ?? eta_at, now)],
+    ["DONE", (each) => doneText(each, now)],
   ]);
+}
+
+function doneText(backfill: BackfillDocument, now: number): string {
+  const { finished_at, eta_at, window_changes_at } = backfill;
+  if (isWaiting(backfill)) return `opens ${relativeTime(window_changes_at, now)}`;
+  return relativeTime(finished_at ?? eta_at, now);
+}
+
+/** Whether it plans nothing because its time has not come. */
+function isWaiting({ window_open, finished_at, state }: BackfillDocument): boolean {
+  return !window_open && finished_at === null && (state === "PENDING" || state === "RUNNING");
+}
+
+/** When a backfill may plan chunks; null where that is always. */
+function windowLine(backfill: BackfillDocument, now: number): string | null {
+  const { start_at, window, window_changes_at: at } = backfill;
+  if (start_at === null && window === null) return null;
+  const parts = [
+    ...(window === null ? [] : [window]),
+    ...(start_at === null ? [] : [`not before ${start_at}`]),
+    ...(isWaiting(backfill) ? [`opens ${at} (${relativeTime(at, now)})`] : []),
+  ];
+  return parts.join("; ");
 }
 
 /** A backfill and its first chunks. */
@@ -137,6 +184,7 @@ export function backfillText(
       `${chunk_size} ${chunk_size === 1 ? "key" : "keys"} in a chunk, ` +
         `${document.max_concurrent_runs} at once, ${document.order}, priority ${document.priority}`,
     ],
+    ["window", windowLine(document, now)],
     ["created", `${relativeTime(document.created_at, now)} by ${document.created_by}`],
     ["finished", relativeTime(document.finished_at, now)],
     ["retries", document.parent_backfill_id],

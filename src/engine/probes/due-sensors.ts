@@ -7,6 +7,7 @@ import type { ClaimedProbe } from "../../work/probe-protocol.ts";
 import {
   isActing,
   isManualOver,
+  type LedgerCursor,
   ledgerCursorText,
   ledgerStart,
   manualOf,
@@ -18,11 +19,12 @@ import {
   sensorMemoryOf,
   takeItems,
   takesMessages,
-  watchedEvent,
+  watchedEvents,
   watchedIn,
 } from "../../work/sensor/poll.ts";
 import type { SensorMessageRow } from "../../work/sensor/rows.ts";
 import { TABLES } from "../../work/tables.ts";
+import { eventPages } from "../ledger/refold.ts";
 import type { PollHost } from "./polls.ts";
 import { freeAt, ProbeTable } from "./probe-table.ts";
 import type { SensorView } from "./sensor-view.ts";
@@ -343,13 +345,19 @@ async function pollLedger(
     if (at.taken === null && at.pos >= head) break;
     const after = at.taken === null ? at.pos : at.pos - 1;
     const through = Math.min(head, after + WINDOW);
-    const types = [watchedEvent(sensor)];
-    const events = await reader.events({ after, through, types, limit: WINDOW });
-    const watched = watchedIn(sensor, events);
-    const keys = [...new Set(watched.map(({ data }) => data.run_pos))].map((pos) => [pos]);
-    const runs = keys.length === 0 ? [] : await reader.load(TABLES.runs, keys);
-    const runOf = new Map(runs.map((run) => [run.run_pos, run]));
-    at = takeItems(sensor, watched, runOf, at, { items, limit }) ?? { pos: through, taken: null };
+    const types = watchedEvents(sensor);
+    let cut: LedgerCursor | null = null;
+    // An event may be megabytes long.
+    for await (const events of eventPages(reader, { after, through, types })) {
+      const watched = watchedIn(sensor, events);
+      const positions = new Set(watched.flatMap(({ data }) => data.run_pos ?? []));
+      const keys = [...positions].map((pos) => [pos]);
+      const runs = keys.length === 0 ? [] : await reader.load(TABLES.runs, keys);
+      const runOf = new Map(runs.map((run) => [run.run_pos, run]));
+      cut = takeItems(sensor, watched, runOf, at, { items, limit });
+      if (cut !== null) break;
+    }
+    at = cut ?? { pos: through, taken: null };
   }
   const isCut = at.taken !== null || at.pos < head;
   const scanned = { cursor: row.cursor, spec_hash: row.spec_hash, through: at.pos };

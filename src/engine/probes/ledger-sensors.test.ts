@@ -2,6 +2,7 @@ import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import { found, SensorServer } from "../../../test/sensor-server.ts";
 import { resetCursor } from "../../work/sensor/commands.ts";
 import { createBackfill } from "../../work/backfill/create.ts";
+import { reportPartitions } from "../../work/asset/report.ts";
 import { requestRun } from "../../work/run/request.ts";
 
 let server: SensorServer;
@@ -73,6 +74,42 @@ describe("a sensor that watches materializations", () => {
     expect(await keysOf("clean")).toEqual(["x"]);
     await server.pass(60_000);
     expect(await keysOf("clean")).toEqual(["x", "y", "z"]);
+  });
+
+  test("reads what happened in parts, however long what was reported is", async () => {
+    const text = "m".repeat(15_000);
+    const selector = { type: "explicit" as const, partition_keys: ["x"] };
+    const items = Array.from({ length: 20 }, () => ({ selector, metadata: { text } }));
+    await server.publish({ ...WATCH_RAW, target: TO_CLEAN });
+    let longest = 0;
+    const { store } = server;
+    const read = store.read.bind(store);
+    store.read = (ws, job) =>
+      read(ws, (reader) => {
+        const events = reader.events.bind(reader);
+        reader.events = async (filter) => {
+          const page = await events(filter);
+          const length = page.reduce((sum, { data }) => sum + data.length, 0);
+          if (filter.types?.includes("PartitionsReported")) longest = Math.max(longest, length);
+          return page;
+        };
+        return job(reader).finally(() => {
+          reader.events = events;
+        });
+      });
+    // All of an asset that the sensor does not watch.
+    for (let at = 0; at < 70; at++) {
+      const request_id = `long ${at}`;
+      await server.submit(reportPartitions({ asset_key: "clean", request_id, items }));
+    }
+    await server.submit(
+      reportPartitions({ asset_key: "raw", request_id: "y", items: [{ selector }] }),
+    );
+    await server.pass(60_000);
+    await expect.poll(() => keysOf("clean")).toEqual(["x"]);
+    // 70 events of 300,000 characters, of which the first page has 50.
+    expect(longest).toBeGreaterThan(300_000);
+    expect(longest).toBeLessThan(16_000_000);
   });
 
   test("takes no more at once than it may ask for, and goes on with the rest", async () => {

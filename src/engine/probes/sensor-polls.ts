@@ -63,7 +63,11 @@ const SERVED_MAX = 100;
 const CUT_MAX = 10_000;
 
 /** Events that sensors may watch. */
-const LEDGER_EVENTS: ReadonlySet<string> = new Set(["TasksFinished", "RunFinished"]);
+const LEDGER_EVENTS: ReadonlySet<string> = new Set([
+  "TasksFinished",
+  "RunFinished",
+  "PartitionsReported",
+]);
 
 type MadeResult = Made<ProbeResult>;
 type Verdict = ProbeReportAnswer["results"][number];

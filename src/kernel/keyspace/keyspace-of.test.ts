@@ -237,7 +237,7 @@ describe("pinnedKeyspace", () => {
     });
     const then = keyspaceOf(definition, noKeys, NOW);
     const later = keyspaceOf(definition, noKeys, "2025-09-01T00:00:00.000Z");
-    const pinned = pinnedKeyspace(definition, noKeys, boundOf(then));
+    const pinned = pinnedKeyspace(definition, noKeys, boundOf(then), null);
 
     expect(boundOf(then)).toEqual([2, 2]);
     expect(pinned.keyAt(2)).toBe("account=b,day=2025-06-29");

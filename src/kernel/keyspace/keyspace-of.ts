@@ -1,5 +1,6 @@
 import { assert, PawlError, present } from "../errors.ts";
 import { epochMsOf, type Instant, instantOf } from "../instant.ts";
+import { countIntervals, type Interval, intervalsContain } from "../intervals.ts";
 import {
   dimensionsOf,
   isTimeDefinition,
@@ -7,17 +8,25 @@ import {
   type PartitionDefinition,
   type SingleDefinition,
 } from "./definition.ts";
-import type { Dimension, DynamicKeys, Keyspace, TimeAxis } from "./keyspace.ts";
+import {
+  type Dimension,
+  type DynamicKeys,
+  type Keyspace,
+  numberAt,
+  ordinalFrom,
+  type TimeAxis,
+} from "./keyspace.ts";
 import { type TimeGrid, timeGridOf } from "./time-grid.ts";
 
 type Keys = Pick<Keyspace, "keyAt" | "indexOf" | "slice"> &
   Partial<Pick<Keyspace, "keysAt" | "indexesOf">>;
 
-/** The first `count` partitions of a definition in one dimension. */
+/** The first `count` partitions of a definition in one dimension; of a dynamic one without those removed. */
 export function singleKeyspace(
   definition: SingleDefinition,
   dynamicKeys: DynamicKeys,
   count: number,
+  removed: readonly Interval[] = [],
 ): Keyspace {
   if (isTimeDefinition(definition)) {
     const grid = timeGridOf(definition);
@@ -27,7 +36,7 @@ export function singleKeyspace(
     case "static":
       return oneDimension(count, staticKeys(definition.keys), null);
     case "dynamic":
-      return oneDimension(count, keysAdded(definition.name, dynamicKeys), null);
+      return oneDimension(count, keysAdded(definition.name, dynamicKeys, removed), null, removed);
     default:
       return oneDimension(count, integerKeys(definition), null);
   }
@@ -49,14 +58,26 @@ export function countPartitions(
     case "static":
       return definition.keys.length;
     case "dynamic":
-      return dynamicKeys.count(definition.name);
+      return (
+        dynamicKeys.count(definition.name) - countIntervals(removedNow(definition, dynamicKeys))
+      );
     default:
       return Math.max(0, Math.ceil((integersEnd(definition) - definition.start) / definition.size));
   }
 }
 
+/** The numbers of dynamic keys that are removed now. */
+function removedNow(definition: SingleDefinition, dynamicKeys: DynamicKeys): readonly Interval[] {
+  return definition.type === "dynamic" ? (dynamicKeys.removed?.(definition.name) ?? []) : [];
+}
+
 /** Bounds keys to the first `count` and adds what every keyspace of one dimension has. */
-function oneDimension(count: number, keys: Keys, time: TimeAxis | null): Keyspace {
+function oneDimension(
+  count: number,
+  keys: Keys,
+  time: TimeAxis | null,
+  removed: readonly Interval[] = [],
+): Keyspace {
   assert(Number.isSafeInteger(count) && count >= 0, "a count is a natural number");
   const check = (ordinal: number): void =>
     assert(ordinal >= 0 && ordinal < count, `ordinal ${ordinal} is within ${count} partitions`);
@@ -69,6 +90,7 @@ function oneDimension(count: number, keys: Keys, time: TimeAxis | null): Keyspac
   const keyspace: Keyspace = {
     count,
     time,
+    removed,
     get dimensions() {
       return [{ name: ONE_DIMENSION, keyspace }];
     },
@@ -109,18 +131,22 @@ function staticKeys(keys: readonly string[]): Keys {
   };
 }
 
-function keysAdded(name: string, dynamicKeys: DynamicKeys): Keys {
-  const indexOf = (key: string): number | null => dynamicKeys.indexOf(name, key);
-  const keyAt = (ordinal: number): string => dynamicKeys.keyAt(name, ordinal);
+/** The keys that are left of those that were added: their ordinals have no holes. */
+function keysAdded(name: string, dynamicKeys: DynamicKeys, removed: readonly Interval[]): Keys {
+  const left = (number: number | null): number | null =>
+    number === null || intervalsContain(removed, number) ? null : ordinalFrom(removed, number);
+  const indexOf = (key: string): number | null => left(dynamicKeys.indexOf(name, key));
+  const keyAt = (ordinal: number): string => dynamicKeys.keyAt(name, numberAt(removed, ordinal));
   const keysAt = (ordinals: readonly number[]): string[] => {
-    if (ordinals.length > 0) dynamicKeys.prefetch?.(name, ordinals);
-    return ordinals.map(keyAt);
+    const numbers = ordinals.map((ordinal) => numberAt(removed, ordinal));
+    if (numbers.length > 0) dynamicKeys.prefetch?.(name, numbers);
+    return numbers.map((number) => dynamicKeys.keyAt(name, number));
   };
   return {
     keyAt,
     keysAt,
     indexOf,
-    indexesOf: (keys) => dynamicKeys.indexesOf?.(name, keys) ?? keys.map(indexOf),
+    indexesOf: (keys) => dynamicKeys.indexesOf?.(name, keys).map(left) ?? keys.map(indexOf),
     slice: (offset, limit) => keysAt(Array.from({ length: limit }, (_, at) => offset + at)),
   };
 }
@@ -163,24 +189,30 @@ export function keyspaceOf(
   now: Instant,
 ): Keyspace {
   const nowMs = epochMsOf(now);
-  const bound = dimensionsOf(definition).map((dimension) =>
+  const dimensions = dimensionsOf(definition);
+  const bound = dimensions.map((dimension) =>
     countPartitions(dimension.definition, dynamicKeys, nowMs),
   );
-  return pinnedKeyspace(definition, dynamicKeys, bound);
+  const removed = dimensions.map((dimension) => removedNow(dimension.definition, dynamicKeys));
+  return pinnedKeyspace(definition, dynamicKeys, bound, removed);
 }
 
-/** The partitions that existed when `boundOf` gave the bound, each with its ordinal of then. */
+/**
+ * The partitions that existed when `boundOf` and `removedIn` gave what was pinned, each with its
+ * ordinal of then.
+ */
 export function pinnedKeyspace(
   definition: PartitionDefinition,
   dynamicKeys: DynamicKeys,
   bound: readonly number[],
+  removed: readonly (readonly Interval[])[] | null,
 ): Keyspace {
   const dimensions = dimensionsOf(definition);
   assert(bound.length === dimensions.length, "a bound has one count for each dimension");
-  const keyspaces = dimensions.map(({ name, definition: single }, at) => ({
-    name,
-    keyspace: singleKeyspace(single, dynamicKeys, present(bound[at], "at is within")),
-  }));
+  const keyspaces = dimensions.map(({ name, definition: single }, at) => {
+    const count = present(bound[at], "at is within");
+    return { name, keyspace: singleKeyspace(single, dynamicKeys, count, removed?.[at]) };
+  });
   if (definition.type === "multi") return multiKeyspace(keyspaces);
   return present(keyspaces[0], "one dimension has one keyspace").keyspace;
 }
@@ -354,6 +386,7 @@ export function multiKeyspace(dimensions: readonly Dimension[]): Keyspace {
     count,
     dimensions,
     time: null,
+    removed: [],
     keyAt(ordinal) {
       const value = last.keyspace.keyAt(ordinal % last.keyspace.count);
       return prefixAt(ordinal) + encodeValue(value);

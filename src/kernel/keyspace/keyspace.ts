@@ -1,6 +1,7 @@
 import type { Instant } from "../instant.ts";
+import { type Interval, intervalsContain } from "../intervals.ts";
 import { type PartitionDefinition, type SingleDefinition, ONE_DIMENSION } from "./definition.ts";
-import { assert, PawlError, unreachable } from "../errors.ts";
+import { assert, PawlError, present, unreachable } from "../errors.ts";
 
 /** The stretch of time of a partition: `start` belongs to it, `end` does not. */
 export type TimeWindow = { start: Instant; end: Instant };
@@ -32,6 +33,8 @@ export interface Keyspace {
   readonly dimensions: readonly Dimension[];
   /** Where the partitions lie in time, for definitions by time in one dimension. */
   readonly time: TimeAxis | null;
+  /** The numbers of dynamic keys that were removed and have no ordinal here; none of several dimensions. */
+  readonly removed: readonly Interval[];
   keyAt(ordinal: number): string;
   /** The keys at many ordinals, scattered or not, with one look-up for each dynamic definition. */
   keysAt(ordinals: readonly number[]): string[];
@@ -48,11 +51,15 @@ export interface Keyspace {
 }
 
 /**
- * The keys of dynamic definitions, numbered in the order they were added. An implementation may
- * throw to have rows loaded and the calculation repeated; nothing here catches what it throws.
+ * The keys of dynamic definitions, numbered in the order they were first added: a key has its number
+ * for ever, also while it is removed. An implementation may throw to have rows loaded and the
+ * calculation repeated; nothing here catches what it throws.
  */
 export interface DynamicKeys {
+  /** How many numbers were given out, those of removed keys included. */
   count(name: string): number;
+  /** The numbers of the keys that are removed now; none when absent. */
+  removed?(name: string): readonly Interval[];
   keyAt(name: string, ordinal: number): string;
   indexOf(name: string, key: string): number | null;
   /** The ordinals of many keys, looked up at once. */
@@ -64,6 +71,89 @@ export interface DynamicKeys {
 /** How many keys each dimension has now: what a backfill pins so that growth shifts no ordinal. */
 export function boundOf(keyspace: Keyspace): number[] {
   return keyspace.dimensions.map((dimension) => dimension.keyspace.count);
+}
+
+/**
+ * Which numbers of dynamic keys each dimension leaves out now, null where none does: what a backfill
+ * pins besides the counts, so that removing a key, or adding it again, shifts no ordinal.
+ */
+export function removedIn(keyspace: Keyspace): (readonly Interval[])[] | null {
+  const removed = keyspace.dimensions.map((dimension) => dimension.keyspace.removed);
+  return removed.every(({ length }) => length === 0) ? null : removed;
+}
+
+/** The ordinal that a number has among those that are left; of a removed one, that of the next. */
+export function ordinalFrom(removed: readonly Interval[], number: number): number {
+  const at = stretchesBefore(removed, ([from]) => from < number);
+  if (at === 0) return number;
+  const [from, to] = present(removed[at - 1], "the stretch before is there");
+  return number - (removedBefore(removed, at - 1) + Math.min(number, to + 1) - from);
+}
+
+/** The number of the key at an ordinal, among those that are left. */
+export function numberAt(removed: readonly Interval[], ordinal: number): number {
+  if (removed.length === 0) return ordinal;
+  const at = stretchesBefore(removed, ([from], index) => {
+    return from - removedBefore(removed, index) <= ordinal;
+  });
+  return ordinal + removedBefore(removed, at);
+}
+
+/**
+ * The number that the partition at an ordinal has in each dimension: it stays the same, whatever keys
+ * are added or removed.
+ */
+export function numbersAt({ dimensions }: Keyspace, ordinal: number): number[] {
+  const numbers: number[] = [];
+  let rest = ordinal;
+  for (const { keyspace } of dimensions.toReversed()) {
+    const above = Math.floor(rest / keyspace.count);
+    numbers.unshift(numberAt(keyspace.removed, rest - above * keyspace.count));
+    rest = above;
+  }
+  return numbers;
+}
+
+/** The ordinal of the first partition behind the one that has these numbers, whether that is still there or not. */
+export function ordinalBehind({ dimensions }: Keyspace, numbers: readonly number[]): number {
+  let ordinal = 0;
+  let isThere = true;
+  for (const [at, { keyspace }] of dimensions.entries()) {
+    const { removed, count } = keyspace;
+    const number = numbers[at] ?? 0;
+    const digit: number = isThere ? Math.min(count, ordinalFrom(removed, number)) : 0;
+    ordinal = ordinal * count + digit;
+    isThere &&= digit < count && !intervalsContain(removed, number);
+  }
+  return isThere ? ordinal + 1 : ordinal;
+}
+
+/** How many of the stretches come before a place, of which all before it fulfil the test. */
+function stretchesBefore(
+  removed: readonly Interval[],
+  isBefore: (stretch: Interval, index: number) => boolean,
+): number {
+  let low = 0;
+  let high = removed.length;
+  while (low < high) {
+    const middle = (low + high) >>> 1;
+    if (isBefore(present(removed[middle], "the middle is within"), middle)) low = middle + 1;
+    else high = middle;
+  }
+  return low;
+}
+
+/** How many numbers the stretches before each one hold, counted once for each list. */
+const REMOVED_BEFORE = new WeakMap<readonly Interval[], number[]>();
+
+function removedBefore(removed: readonly Interval[], at: number): number {
+  let sums = REMOVED_BEFORE.get(removed);
+  if (sums === undefined) {
+    let sum = 0;
+    sums = [0, ...removed.map(([from, to]) => (sum += to - from + 1))];
+    REMOVED_BEFORE.set(removed, sums);
+  }
+  return sums[at] ?? 0;
 }
 
 /** A definition with the keyspace it has at some moment. */

@@ -1,4 +1,5 @@
 import { z } from "zod";
+import { suggestion } from "../message-text.ts";
 import {
   DimensionName,
   dimensionsOf,
@@ -182,7 +183,8 @@ function dimensionFault(
   }
   for (const definition of [downstream, upstream]) {
     if (definition.type !== "multi" || dimension in definition.dimensions) continue;
-    return `There is no dimension ${dimension} in ${nameOf(definition)}.`;
+    const hint = suggestion(dimension, Object.keys(definition.dimensions));
+    return `There is no dimension ${dimension} in ${nameOf(definition)}${hint}.`;
   }
   return null;
 }

@@ -1,9 +1,16 @@
 import { assert, PawlError, present, unreachable } from "../errors.ts";
 import { type Interval, intervalsOf } from "../intervals.ts";
+import { suggestion } from "../message-text.ts";
 import { globMatches, isGlob, type Pattern, type Selector } from "./selector.ts";
+import { DAY_MS, dayNumberOf, daysInMonth, type ZoneClock, zoneClockOf } from "./civil-time.ts";
 import { boundOf, type Keyspace, partitionInvalid } from "./keyspace.ts";
-import { valuesOfMultiKey } from "./keyspace-of.ts";
-import { dimensionsOf, type PartitionDefinition, type SingleDefinition } from "./definition.ts";
+import { multiKeyOf, valuesOfMultiKey } from "./keyspace-of.ts";
+import {
+  dimensionsOf,
+  isTimeDefinition,
+  type PartitionDefinition,
+  type SingleDefinition,
+} from "./definition.ts";
 import {
   type Selection,
   selectionOfIntervals,
@@ -12,7 +19,7 @@ import {
 } from "./selection.ts";
 
 /** The most keys of one dimension that a glob may have to be compared with. */
-const GLOB_KEYS_MAX = 1_000_000;
+export const GLOB_KEYS_MAX = 1_000_000;
 
 const PAGE_SIZE = 10_000;
 
@@ -111,6 +118,20 @@ function selectRange(
   start: string,
   end: string,
 ): Selection {
+  const ranges = rangesOf(definition, keyspace, start, end);
+  return selectionOfProduct(
+    ranges.map(({ interval }) => [interval]),
+    boundOf(keyspace),
+  );
+}
+
+/** What a range is in each dimension. */
+function rangesOf(
+  definition: PartitionDefinition,
+  keyspace: Keyspace,
+  start: string,
+  end: string,
+): { axis: Axis; interval: Interval }[] {
   const axes = axesOf(definition, keyspace);
   const names = axes.map(({ name }) => name);
   const [starts, ends] = [start, end].map((key) => {
@@ -118,8 +139,44 @@ function selectRange(
     if (values === null) throw partitionInvalid(definition, keyspace, key);
     return values;
   });
-  const product = axes.map((axis, at) => rangeIn(axis, starts?.[at] ?? "", ends?.[at] ?? ""));
-  return selectionOfProduct(product, boundOf(keyspace));
+  return axes.map((axis, at) => ({
+    axis,
+    interval: rangeIn(axis, starts?.[at] ?? "", ends?.[at] ?? ""),
+  }));
+}
+
+/**
+ * The same selector with ranges from key to key: a range may name days of hourly partitions, and what is
+ * recorded says which hours those were.
+ */
+export function withExactKeys(
+  definition: PartitionDefinition,
+  keyspace: Keyspace,
+  selector: Selector,
+): Selector {
+  if (!dimensionsOf(definition).some((dimension) => isTimeDefinition(dimension.definition))) {
+    return selector;
+  }
+  if (selector.type === "range") {
+    const ranges = rangesOf(definition, keyspace, selector.start, selector.end);
+    const keyOf = (end: 0 | 1): string => {
+      const values = ranges.map(({ axis, interval }) => ({
+        name: axis.name,
+        value: axis.keyspace.keyAt(interval[end]),
+      }));
+      return definition.type === "multi" ? multiKeyOf(values) : (values[0]?.value ?? "");
+    };
+    return { ...selector, start: keyOf(0), end: keyOf(1) };
+  }
+  if (selector.type !== "filter") return selector;
+  const dimensions: Record<string, Pattern> = { ...selector.dimensions };
+  for (const axis of axesOf(definition, keyspace)) {
+    const pattern = dimensions[axis.name];
+    if (typeof pattern !== "object" || Array.isArray(pattern)) continue;
+    const [from, to] = rangeIn(axis, pattern.start, pattern.end);
+    dimensions[axis.name] = { start: axis.keyspace.keyAt(from), end: axis.keyspace.keyAt(to) };
+  }
+  return { ...selector, dimensions };
 }
 
 function selectMatches(
@@ -133,7 +190,8 @@ function selectMatches(
     if (names.includes(name)) continue;
     throw new PawlError(
       "INPUT_INVALID",
-      `There is no dimension ${JSON.stringify(name)} to filter by; use ${names.join(" or ")}.`,
+      `There is no dimension ${JSON.stringify(name)} to filter by${suggestion(name, names)}; ` +
+        `use ${names.join(" or ")}.`,
       { details: { dimension: name } },
     );
   }
@@ -154,12 +212,26 @@ function matchesIn(axis: Axis, pattern: Pattern): Interval[] {
     });
     return intervalsOf(ordinals.toSorted((one, other) => one - other));
   }
-  if (typeof pattern !== "string") return rangeIn(axis, pattern.start, pattern.end);
+  if (typeof pattern !== "string") return [rangeIn(axis, pattern.start, pattern.end)];
   if (!isGlob(pattern)) {
     const ordinal = ordinalIn(axis, pattern);
     return [[ordinal, ordinal]];
   }
   return pattern === "*" ? everything(axis) : globIn(axis, pattern);
+}
+
+/** How many keys the patterns of a selector are compared with, one by one. */
+export function keysCompared(
+  definition: PartitionDefinition,
+  keyspace: Keyspace,
+  selector: Selector,
+): number {
+  if (selector.type !== "filter") return 0;
+  const globs = axesOf(definition, keyspace).filter(({ name }) => {
+    const pattern = selector.dimensions[name];
+    return typeof pattern === "string" && pattern !== "*" && isGlob(pattern);
+  });
+  return globs.reduce((sum, axis) => sum + axis.keyspace.count, 0);
 }
 
 function globIn({ name, keyspace }: Axis, pattern: string): Interval[] {
@@ -180,15 +252,57 @@ function globIn({ name, keyspace }: Axis, pattern: string): Interval[] {
   return intervalsOf(matches);
 }
 
-function rangeIn(axis: Axis, start: string, end: string): Interval[] {
-  const from = ordinalIn(axis, start);
-  const to = ordinalIn(axis, end);
-  if (from <= to) return [[from, to]];
+function rangeIn(axis: Axis, start: string, end: string): Interval {
+  const [from] = boundsIn(axis, start);
+  const [, to] = boundsIn(axis, end);
+  if (from <= to) return [from, to];
+  // A day that the calendar leaves out has no partitions.
+  if (start === end) throw partitionInvalid(axis.definition, axis.keyspace, start, axis.name);
   throw new PawlError(
     "INPUT_INVALID",
     `The range starts at ${start}, which comes after its end ${end}; give the earlier one first.`,
     { details: { start, end, dimension: axis.name } },
   );
+}
+
+/**
+ * What a key of a range stands for. A stretch of the calendar that is no key itself stands for the
+ * partitions there are that start in it: a day for its hours, a month for its days. When none
+ * starts in it, it stands for the one that it lies in: a day for its month. One that a time zone leaves
+ * out, and that lies in none, ends before it begins.
+ */
+function boundsIn(axis: Axis, value: string): Interval {
+  const { name, definition, keyspace } = axis;
+  const exact = keyspace.indexOf(value);
+  if (exact !== null) return [exact, exact];
+  if (isTimeDefinition(definition) && keyspace.time !== null) {
+    const stretch = stretchOf(value, zoneClockOf(definition.time_zone));
+    if (stretch !== null) {
+      const { startMs, endMs } = stretch;
+      const last = keyspace.time.ordinalAt(endMs - 1);
+      const next = keyspace.time.ordinalAt(startMs - 1) + 1;
+      const isLeftOut = startMs === endMs && keyspace.time.ordinalAt(startMs) !== last;
+      const first = isLeftOut ? next : Math.min(next, last);
+      if (last >= 0 && first < keyspace.count) {
+        return [Math.max(first, 0), Math.min(last, keyspace.count - 1)];
+      }
+    }
+  }
+  throw partitionInvalid(definition, keyspace, value, name);
+}
+
+/** The year, month or day that a text such as `2025`, `2025-01` or `2025-01-31` names; or null. */
+function stretchOf(text: string, clock: ZoneClock): { startMs: number; endMs: number } | null {
+  const parts = /^(\d{4})(?:-(\d\d)(?:-(\d\d))?)?$/.exec(text);
+  if (parts === null) return null;
+  const [year, month, day] = [parts[1], parts[2] ?? "01", parts[3] ?? "01"].map(Number);
+  assert(year !== undefined && month !== undefined && day !== undefined, "a part is a number");
+  if (month < 1 || month > 12 || day < 1 || day > daysInMonth(year, month)) return null;
+  const first = dayNumberOf(year, month, day);
+  let next = first + 1;
+  if (parts[2] === undefined) next = dayNumberOf(year + 1, 1, 1);
+  else if (parts[3] === undefined) next = first + daysInMonth(year, month);
+  return { startMs: clock.startMsOf(first * DAY_MS), endMs: clock.startMsOf(next * DAY_MS) };
 }
 
 function ordinalIn({ name, definition, keyspace }: Axis, value: string): number {

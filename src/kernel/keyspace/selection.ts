@@ -6,9 +6,17 @@ import {
   intersectIntervals,
   intervalsContain,
   intervalsOf,
+  subtractIntervals,
 } from "../intervals.ts";
 import { dimensionsOf, isSameDefinition, isSameGrid } from "./definition.ts";
-import { boundOf, type Keyspace, type Partitioned } from "./keyspace.ts";
+import {
+  boundOf,
+  type Keyspace,
+  numberAt,
+  ordinalFrom,
+  type Partitioned,
+  removedIn,
+} from "./keyspace.ts";
 
 /** The most keys that are looked up when two definitions number them differently. */
 const KEYS_COMPARED_MAX = 1_000_000;
@@ -27,7 +35,7 @@ export function sameKeys(
 ): Interval[] {
   const { definition } = from;
   if (definition.type !== "multi" && to.definition.type !== "multi") {
-    if (isSameGrid(definition, to.definition))
+    if (isSameGrid(definition, to.definition) && isSameRemoved(from.keyspace, to.keyspace))
       return shifted(from.keyspace, to.keyspace, intervals);
   }
   const count = countIntervals(intervals);
@@ -48,6 +56,20 @@ export function sameKeys(
     }
   }
   return intervalsOf(ordinals.toSorted((one, other) => one - other));
+}
+
+/** Whether the same keys were removed in both, so that ordinals leave the same numbers out. */
+function isSameRemoved(one: Keyspace, other: Keyspace): boolean {
+  return JSON.stringify(removedIn(one)) === JSON.stringify(removedIn(other));
+}
+
+/** The numbers of the keys at some ordinals: the same in every keyspace of a definition. */
+function numbersOf({ removed }: Keyspace, intervals: readonly Interval[]): readonly Interval[] {
+  if (removed.length === 0) return intervals;
+  const numbers = intervals.map(([from, to]): Interval => {
+    return [numberAt(removed, from), numberAt(removed, to)];
+  });
+  return subtractIntervals(numbers, removed);
 }
 
 function shifted(from: Keyspace, to: Keyspace, intervals: readonly Interval[]): Interval[] {
@@ -235,13 +257,15 @@ function scatteredOverlap(
   const left = one.selection.intervals;
   const right = other.selection.intervals;
   const isSame = isSameDefinition(one.definition, other.definition);
-  // Of one dimension, keys only ever come at the end; of several, a longer one moves all ordinals.
-  const sameOrdinals =
+  // Of one dimension, a key keeps its number for ever; of several, a longer one moves all ordinals.
+  const sameNumbers =
     isSame &&
     (one.definition.type !== "multi" ||
-      String(boundOf(one.keyspace)) === String(boundOf(other.keyspace)));
-  if (sameOrdinals && left !== null && right !== null) {
-    return intersectIntervals(left, right).length > 0;
+      (String(boundOf(one.keyspace)) === String(boundOf(other.keyspace)) &&
+        isSameRemoved(one.keyspace, other.keyspace)));
+  if (sameNumbers && left !== null && right !== null) {
+    const [numbers, others] = [numbersOf(one.keyspace, left), numbersOf(other.keyspace, right)];
+    return intersectIntervals(numbers, others).length > 0;
   }
   const [few, many] = one.selection.count <= other.selection.count ? [one, other] : [other, one];
   if (few.selection.count > OVERLAP_KEYS_MAX) return true;
@@ -254,7 +278,7 @@ function scatteredOverlap(
 
 /**
  * Where the partition at an ordinal stands among more or fewer of the same definition, or null. By
- * arithmetic: within a dimension a key keeps its place, so that no key has to be looked up.
+ * arithmetic: within a dimension a key keeps its number, so that no key has to be looked up.
  */
 function sameOrdinal(from: Keyspace, to: Keyspace, ordinal: number): number | null {
   const bound = boundOf(to);
@@ -263,8 +287,10 @@ function sameOrdinal(from: Keyspace, to: Keyspace, ordinal: number): number | nu
   let weight = 1;
   for (const [at, size] of [...boundOf(from).entries()].toReversed()) {
     const above = Math.floor(rest / size);
-    const digit = rest - above * size;
-    if (digit >= (bound[at] ?? 0)) return null;
+    const { removed } = keyspaceAt(to, at);
+    const number = numberAt(keyspaceAt(from, at).removed, rest - above * size);
+    const digit = ordinalFrom(removed, number);
+    if (digit >= (bound[at] ?? 0) || intervalsContain(removed, number)) return null;
     moved += digit * weight;
     weight *= bound[at] ?? 0;
     rest = above;
@@ -303,7 +329,8 @@ function dimensionsOverlap(
   right: readonly Interval[],
 ): boolean {
   if (isSameDefinition(one.definition, other.definition)) {
-    return intersectIntervals(left, right).length > 0;
+    const [numbers, others] = [numbersOf(one.keyspace, left), numbersOf(other.keyspace, right)];
+    return intersectIntervals(numbers, others).length > 0;
   }
   const sameGrid =
     one.definition.type !== "multi" &&

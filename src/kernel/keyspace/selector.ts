@@ -58,17 +58,32 @@ export const Pattern = z.union([
 ]);
 export type Pattern = z.infer<typeof Pattern>;
 
+/**
+ * What is taken of a selection: what was never made, what failed when it was last tried, either, or
+ * what is stale. What a task works on is left out.
+ */
+export const Only = z.enum(["missing", "failed", "missing_or_failed", "stale"]);
+export type Only = z.infer<typeof Only>;
+
+/** `as_of` is when it was looked for: it stands in what was created, and is not asked for. */
+const narrowed = {
+  only: Only.exactOptional(),
+  as_of: z.string().min(1).max(30).exactOptional(),
+};
+
 /** All keys from `start` to `end`, both included; in several dimensions, a range in each. */
 export const RangeSelector = z.strictObject({
   type: z.literal("range"),
   start: AnyKey,
   end: AnyKey,
+  ...narrowed,
 });
 
 /** Exactly these keys, in whatever order and however often they are named. */
 export const ExplicitSelector = z.strictObject({
   type: z.literal("explicit"),
   partition_keys: z.array(AnyKey).min(1).max(EXPLICIT_KEYS_MAX),
+  ...narrowed,
 });
 
 /** What matches in every named dimension; the only dimension of one is called `partition`. */
@@ -79,10 +94,11 @@ export const FilterSelector = z.strictObject({
     .refine((dimensions) => Object.keys(dimensions).length > 0, {
       error: "must name at least one dimension",
     }),
+  ...narrowed,
 });
 
 /** Every partition there is. */
-export const AllSelector = z.strictObject({ type: z.literal("all") });
+export const AllSelector = z.strictObject({ type: z.literal("all"), ...narrowed });
 
 /** What ended with one of the outcomes in an earlier backfill. */
 export const OutcomeSelector = z.strictObject({
@@ -124,6 +140,42 @@ export const Selector = z.discriminatedUnion("type", [
   StaleSelector,
 ]);
 export type Selector = z.infer<typeof Selector>;
+
+/** Only some of what the selector says, and when that was looked for; undefined where it takes all. */
+export function onlyOf(selector: Selector): Only | undefined {
+  return "only" in selector ? selector.only : undefined;
+}
+
+/** When it was looked which partitions a selector means, where it is such a one. */
+export function asOfOf(selector: Selector): string | undefined {
+  return "as_of" in selector ? selector.as_of : undefined;
+}
+
+/** The selector of only a part of what it selects; one that is about such a part stays as it is. */
+export function selectorOfOnly(selector: Selector, only: Only): Selector {
+  switch (selector.type) {
+    case "outcome":
+    case "missing":
+    case "stale":
+      return selector;
+    default:
+      return { ...selector, only };
+  }
+}
+
+/** The selector with the time at which its partitions were looked for, where they have to be. */
+export function selectorAsOf(selector: Selector, as_of: string): Selector {
+  return selector.type === "outcome" || selector.type === "missing"
+    ? selector
+    : { ...selector, as_of };
+}
+
+/** The selector without what narrows it down, and without when that was looked for. */
+export function wholeSelector(selector: Selector): Selector {
+  if (!("only" in selector) && !("as_of" in selector)) return selector;
+  const { only: _, as_of: __, ...rest } = { only: undefined, ...selector };
+  return rest;
+}
 
 /** Whether the text of a pattern has a `*` or `?` that stands for other characters. */
 export function isGlob(pattern: string): boolean {

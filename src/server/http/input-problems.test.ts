@@ -1,6 +1,7 @@
 import { describe, expect, test } from "vitest";
 import { z } from "zod";
 import type { PawlError } from "../../kernel/errors.ts";
+import { commaList } from "../../work/operation.ts";
 import { parseInput } from "./input-problems.ts";
 
 const schema = z.strictObject({
@@ -62,5 +63,13 @@ describe("parseInput", () => {
     expect(() => parseInput(schema, "query", { size: 9 })).toThrow(
       "The request is not valid: query.name is missing; query.size must be at most 5, not 9.",
     );
+  });
+
+  test("says which of the words was probably meant, also of one part of a list", () => {
+    const states = z.object({ state: commaList(z.enum(["RUNNING", "PAUSED"])) });
+    expect(() => parseInput(states, "query", { state: "PAUSED,RUNING" })).toThrow(
+      'query.state.1 must be "RUNNING" or "PAUSED", not "RUNING" (did you mean RUNNING?).',
+    );
+    expect(() => parseInput(states, "query", { state: "asleep" })).toThrow(/not "asleep"\.$/);
   });
 });

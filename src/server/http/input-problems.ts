@@ -62,8 +62,16 @@ function problemsOf(
   if (value === undefined && !isPredicate(issue.message)) {
     return [{ field, message: "is missing" }];
   }
-  const got = value === undefined ? "" : `, not ${shown(value)}`;
+  const got = value === undefined ? "" : `, not ${shown(value)}${hintOf(issue, value)}`;
   return [{ field, message: `${ruleOf(issue)}${got}` }];
+}
+
+/** Which of the words that are possible was probably meant. */
+function hintOf(issue: Issue, value: unknown): string {
+  if (typeof value !== "string" || issue.code !== "invalid_value") return "";
+  const words = issue.values.filter((each) => typeof each === "string");
+  const meant = nearMiss(value, words);
+  return meant === null ? "" : ` (did you mean ${meant}?)`;
 }
 
 /** Messages of our own schemas continue a sentence that begins with the field. */
@@ -104,11 +112,11 @@ function sizeOf(origin: string, bound: string, size: number | bigint): string {
   return `be ${bound} ${size}`;
 }
 
-/** The value that a path leads to; of a text that stands for a list, the text. */
+/** The value that a path leads to; of a text that stands for a list, its part there. */
 function valueAt(input: unknown, path: readonly PropertyKey[]): unknown {
   let value = input;
   for (const key of path) {
-    if (typeof value === "string") return value;
+    if (typeof value === "string") return typeof key === "number" ? value.split(",")[key] : value;
     if (typeof value !== "object" || value === null) return undefined;
     value = (value as Record<PropertyKey, unknown>)[key];
   }

@@ -125,9 +125,10 @@ function headersOf({ verb, streams }: Operation): Schema {
   return { "X-Pawl-Pos": { description, schema: { type: "integer", minimum: 0 } } };
 }
 
+/** What an operation is about: what is below `orchestration`, else the area of its path. */
 function tagOf(path: string): string {
   const [, , , area, resource] = path.split("/");
-  return resource === undefined ? "server" : area === "worker" ? "worker" : resource;
+  return (area === "orchestration" ? resource : area) ?? "server";
 }
 
 function parametersOf(operation: Operation, schemas: Schema): Schema[] {

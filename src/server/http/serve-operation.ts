@@ -19,6 +19,7 @@ import { admitPush, admitPushByToken } from "../webhooks/admit-push.ts";
 import { type Caller, checkVerb } from "./authenticate.ts";
 import { type Call, type Handler, type IdempotencyClaim, type Reply, callerOf } from "./call.ts";
 import { parseInput, problemOf, problemResponse } from "./input-problems.ts";
+import { withNearName } from "./near-names.ts";
 import { checkContentType, checkLength, cleanText, decodeBody, parseBody } from "./request-body.ts";
 import { tokenEnded } from "../../engine/claim-queue.ts";
 import type { Engine } from "../../engine/engine.ts";
@@ -33,6 +34,13 @@ export function serveOperation<Name extends OperationName>(
   operation: Operation,
   handler: Handler<Name>,
 ): (context: Context) => Promise<Response> {
+  const answering = async (call: Call<OperationName>): Promise<Reply | Response> => {
+    try {
+      return await (handler as unknown as AnyHandler)(call);
+    } catch (error) {
+      throw await withNearName(call.engine, call.caller, error);
+    }
+  };
   return async (context) => {
     const started = performance.now();
     const correlationId = correlationOf((each) => context.req.header(each));
@@ -44,9 +52,7 @@ export function serveOperation<Name extends OperationName>(
       ({ engine } = admitted);
       const lasting = lastingCall(server, context, caller, place);
       const call = { name, server, engine, caller, correlationId, ...input, ...lasting };
-      const reply = await (handler as unknown as AnyHandler)(
-        call as unknown as Call<OperationName>,
-      );
+      const reply = await answering(call as unknown as Call<OperationName>);
       response = reply instanceof Response ? reply : responseOf(reply, operation, correlationId);
     } catch (error) {
       response = refusal(server, engine, error, correlationId, context.req.raw.signal);

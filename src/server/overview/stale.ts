@@ -5,16 +5,18 @@ import {
   type CollectStaleOptions,
   type StalePlace,
   addToSurvey,
-  beginStaleSurvey,
+  pageOfSurvey,
   type StaleSurvey,
 } from "../../work/asset/stale.ts";
+import { beginSurvey, type Wish } from "../../work/backfill/targets.ts";
 import type { AttentionDocument } from "../../work/server-api.ts";
 import {
   addStaleReasons,
   NO_STALE_REASONS,
+  onlyOf,
+  type Selector,
   StaleReason,
   type StaleReasons,
-  type StaleSelector,
 } from "../../kernel/keyspace/selector.ts";
 import { DEFINITIONS } from "../../work/definition/rows.ts";
 import type { Engine } from "../../engine/engine.ts";
@@ -162,33 +164,35 @@ const PAGE_LOOKS = 2_000;
 const LOOKS_MAX = 2_000_000;
 
 /**
- * Finds what is stale of the assets, a page at a time and outside the workspace's lock, so that
- * neither other requests nor decisions wait for it. All pages are judged by the time of the first.
+ * Finds the partitions that a request is about, a page at a time and outside the workspace's lock, so
+ * that neither other requests nor decisions wait for it. All pages are judged by the time of the first.
  */
-export async function surveyStale(
+export async function surveyPartitions(
   engine: Engine,
-  assets: readonly string[],
-  { reasons, limit }: StaleSelector,
+  { assets, selector }: Wish,
   signal: AbortSignal,
   looksMax: number = LOOKS_MAX,
 ): Promise<StaleSurvey> {
-  const assetKeys = [...new Set(assets)];
-  const { result: survey } = await engine.evaluate(beginStaleSurvey(assetKeys));
+  const { result: survey } = await engine.evaluate(beginSurvey({ assets, selector }));
+  const assetKeys = [...survey.assets.keys()];
+  const { reasons, limit } =
+    selector.type === "stale" ? selector : { reasons: undefined, limit: Number.MAX_SAFE_INTEGER };
+  const asked = { budget: PAGE_LOOKS, reasons, only: onlyOf(selector), within: survey.within };
   let from: StalePlace | null = { asset_index: 0, ordinal: 0 };
   let left = limit;
   let looked = 0;
   while (from !== null && left > 0) {
-    const options: CollectStaleOptions = { budget: PAGE_LOOKS, limit: left, reasons, from };
-    const { result: page } = await engine.evaluate<CollectedStale>((rows, context) => ({
+    const options: CollectStaleOptions = { ...asked, limit: left, from };
+    const { result: page } = await engine.evaluate<CollectedStale>((rows) => ({
       events: [],
-      result: collectStale(rows, assetKeys, { ...context, now: survey.as_of }, options),
+      result: pageOfSurvey(rows, survey, options),
     }));
     addToSurvey(survey, page);
     left -= page.found.length;
     looked += page.looked;
     from = page.next;
     if (looked >= looksMax && from !== null && left > 0) {
-      throw tooMany(assetKeys, looked, limit - left);
+      throw tooMany(assetKeys, selector, looked, limit - left);
     }
     await nextTurn();
     if (signal.aborted) throw givenUp();
@@ -197,7 +201,22 @@ export async function surveyStale(
 }
 
 /** A part is never taken for the whole: who asks says that a part is enough. */
-function tooMany(assets: readonly string[], looked: number, found: number): PawlError {
+function tooMany(
+  assets: readonly string[],
+  selector: Selector,
+  looked: number,
+  found: number,
+): PawlError {
+  const details = { assets, looked, found };
+  if (selector.type !== "stale") {
+    return new PawlError(
+      "SELECTION_TOO_LARGE",
+      `More than ${looked} partitions of ${assets.join(", ")} and of what is upstream of them would ` +
+        `have to be looked at to know which are ${onlyOf(selector)}. Select fewer at once, such as a ` +
+        "part of the range.",
+      { details },
+    );
+  }
   const part = found === 0 ? "" : `Set the limit to ${found} to fill those, `;
   const other = found === 0 ? "Ask for fewer assets" : "ask for fewer assets";
   return new PawlError(
@@ -205,14 +224,14 @@ function tooMany(assets: readonly string[], looked: number, found: number): Pawl
     `Of the first ${looked} partitions of ${assets.join(", ")} and of what is upstream of them, ` +
       `${found} are stale; more are not looked at for one request. ${part}${other}, or leave ` +
       "out the reason NEVER_MATERIALIZED, so that only what was tried is looked at.",
-    { details: { assets, looked, found } },
+    { details },
   );
 }
 
 function givenUp(): PawlError {
   return new PawlError(
     "STORE_UNAVAILABLE",
-    "The request was given up while stale partitions were looked for; nothing was created.",
+    "The request was given up while its partitions were looked for; nothing was created.",
   );
 }
 

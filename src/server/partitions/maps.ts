@@ -1,10 +1,10 @@
 import { setImmediate as turnOfOthers } from "node:timers/promises";
 import type { PartitionDefinition } from "../../kernel/keyspace/definition.ts";
-import { boundOf, type Keyspace } from "../../kernel/keyspace/keyspace.ts";
+import { boundOf, type Keyspace, removedIn } from "../../kernel/keyspace/keyspace.ts";
 import type { Reader } from "../../store/store.ts";
 import type { RecordedEvent } from "../../work/envelope.ts";
 import type { EventData } from "../../work/events.ts";
-import type { TaskResultField } from "../../work/run/events.ts";
+import { resultsOf } from "../../work/run/story.ts";
 import { type AskKeyspace, boundsOfStretch, type Cells, loadCells, scanCells } from "./cells.ts";
 import { OrdinalFinder } from "./ordinals.ts";
 
@@ -33,7 +33,13 @@ export type MappedAsset = {
   ask: AskKeyspace;
 };
 
-type KeptMap = Cells & { specHash: string; bound: readonly number[]; pos: number };
+/** `removed` says which keys were removed: others may stand under the same ordinals after such a change. */
+type KeptMap = Cells & {
+  specHash: string;
+  bound: readonly number[];
+  removed: string;
+  pos: number;
+};
 
 /**
  * Cells of maps, each kept with the position it is of: a page that shows a running backfill asks
@@ -71,7 +77,8 @@ export class PartitionMaps {
     }
     const { pos } = await reader.head();
     const bound = boundOf(asset.keyspace);
-    const finder = new OrdinalFinder(reader, asset.definition, bound);
+    const removed = JSON.stringify(removedIn(asset.keyspace));
+    const finder = new OrdinalFinder(reader, asset.definition, asset.keyspace);
     const kept = this.#maps.get(asset.assetKey);
     if (kept !== undefined && isUsable(kept, asset, from, through)) {
       const cells = await broughtForward(reader, kept, asset, { finder, through, pos });
@@ -80,7 +87,8 @@ export class PartitionMaps {
         return cells.slice();
       }
     }
-    const map = { assetKey, specHash, bound, from, pos, cells: new Uint8Array(through - from) };
+    const cells = new Uint8Array(through - from);
+    const map = { assetKey, specHash, bound, removed, from, pos, cells };
     const bounds = await boundsOfStretch(asset.definition, asset.ask, from, through);
     await scanCells(reader, map, finder, bounds);
     this.#keep(map);
@@ -100,6 +108,7 @@ function isUsable(kept: KeptMap, asset: MappedAsset, from: number, through: numb
   const [, ...radices] = boundOf(asset.keyspace);
   return (
     kept.specHash === asset.specHash &&
+    kept.removed === JSON.stringify(removedIn(asset.keyspace)) &&
     kept.from === from &&
     kept.from + kept.cells.length <= through &&
     radices.every((radix, at) => radix === kept.bound[at + 1])
@@ -141,13 +150,17 @@ async function broughtForward(
 }
 
 /** The only events that change what is known of partitions. */
-const RECORDING_ATTEMPTS = ["TasksFinished", "TaskLeaseExpired"];
+const CHANGING = ["TasksFinished", "TaskLeaseExpired", "PartitionsReported", "PartitionsForgotten"];
 
-/** The results of attempts that an event tells; none for all other events. */
-export function resultsOf({ type, data }: RecordedEvent): readonly TaskResultField[] {
-  if (type === "TasksFinished") return (JSON.parse(data) as EventData<"TasksFinished">).results;
-  if (type !== "TaskLeaseExpired") return [];
-  return [(JSON.parse(data) as EventData<"TaskLeaseExpired">).result];
+type ChangedPartitions = { asset_key: string; partition_keys: readonly string[] };
+
+/** The partitions that an event changed. */
+function changedBy(event: RecordedEvent): readonly ChangedPartitions[] {
+  const { type, data } = event;
+  if (type === "PartitionsForgotten") return [JSON.parse(data) as EventData<typeof type>];
+  if (type !== "PartitionsReported") return resultsOf(event);
+  const { asset_key, items } = JSON.parse(data) as EventData<typeof type>;
+  return items.map(({ partition_keys }) => ({ asset_key, partition_keys }));
 }
 
 /** The keys of the asset whose rows may have changed; null when they are too many. */
@@ -163,10 +176,10 @@ async function changedKeys(
     const events = await reader.events({
       after: at,
       through: end,
-      types: RECORDING_ATTEMPTS,
+      types: CHANGING,
       limit: POSITIONS_AT_ONCE,
     });
-    for (const { asset_key, partition_keys } of events.flatMap(resultsOf)) {
+    for (const { asset_key, partition_keys } of events.flatMap(changedBy)) {
       if (asset_key !== assetKey) continue;
       for (const key of partition_keys) changed.add(key);
     }

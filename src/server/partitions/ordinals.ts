@@ -4,7 +4,7 @@ import {
   type PartitionDefinition,
   type SingleDefinition,
 } from "../../kernel/keyspace/definition.ts";
-import type { Keyspace } from "../../kernel/keyspace/keyspace.ts";
+import { boundOf, type Keyspace, removedIn } from "../../kernel/keyspace/keyspace.ts";
 import { pinnedKeyspace } from "../../kernel/keyspace/keyspace-of.ts";
 import { compareText, type Table } from "../../kernel/table.ts";
 import type { Reader } from "../../store/store.ts";
@@ -52,7 +52,7 @@ export class OrdinalFinder {
   readonly countsPlaces: boolean;
   #lookedUp: LookedUp | null = null;
 
-  constructor(reader: Reader, definition: PartitionDefinition, bound: readonly number[]) {
+  constructor(reader: Reader, definition: PartitionDefinition, now: Keyspace) {
     this.#reader = reader;
     this.countsPlaces = dimensionsOf(definition).slice(-1).every(hasAllPlaces);
     const notAsked = (): never => {
@@ -62,7 +62,7 @@ export class OrdinalFinder {
       this.#ordinals(name, keys);
     const indexOf = (name: string, key: string) => this.#ordinals(name, [key])[0] ?? null;
     const keys = { count: notAsked, keyAt: notAsked, indexOf, indexesOf };
-    this.#keyspace = pinnedKeyspace(definition, keys, bound);
+    this.#keyspace = pinnedKeyspace(definition, keys, boundOf(now), removedIn(now));
   }
 
   /** The ordinals of keys, null for those that the keyspace does not have. */

@@ -1,17 +1,20 @@
 import { setImmediate as turnOfOthers } from "node:timers/promises";
+import { PawlError, present } from "../../kernel/errors.ts";
 import type { Instant } from "../../kernel/instant.ts";
+import { countIntervals, expandIntervals, intersectIntervals } from "../../kernel/intervals.ts";
+import { numbersAt, ordinalBehind, partitionInvalid } from "../../kernel/keyspace/keyspace.ts";
 import { decodeMultiKey } from "../../kernel/keyspace/keyspace-of.ts";
 import { compareText, type Condition, type Key } from "../../kernel/table.ts";
 import type { Reader } from "../../store/store.ts";
 import type { PartitionDocument } from "../../work/asset/api.ts";
+import { reporterIn } from "../../work/asset/fold-partitions.ts";
 import {
   blockOf,
-  metadataAt,
-  needMetadata,
   needPartitions,
   partitionAt,
   partitionsIn,
 } from "../../work/asset/partition-blocks.ts";
+import { metadataAt, needMetadata } from "../../work/asset/partition-metadata.ts";
 import {
   type AssetView,
   assetView,
@@ -20,6 +23,7 @@ import {
   keysFrom,
   type LookedAt,
   loadUpstream,
+  madeFrom,
   type Place,
   staleness,
 } from "../../work/asset/partition-status.ts";
@@ -30,7 +34,7 @@ import type { TaskResultField } from "../../work/run/events.ts";
 import { PARTITION_BLOCKS, type PartitionRow } from "../../work/run/rows.ts";
 import { eachResult } from "../../work/run/tasks.ts";
 import { cursorOf, keyOfCursor } from "../http/read-within.ts";
-import { resultsOf } from "./maps.ts";
+import { resultsOf } from "../../work/run/story.ts";
 
 /** Characters of events that one list is read for its errors; of what is left, none are told. */
 const ERROR_CHARACTERS_MAX = 8_000_000;
@@ -49,17 +53,26 @@ export function partitionDocument(rows: Rows, lookedAt: LookedAt, now: Instant):
     stale_reason: stale?.reason ?? null,
     stale_reason_code: stale?.reason ?? null,
     stale_since: stale?.since ?? null,
-    last_materialization_run_id: row?.last_materialization_run_id ?? null,
+    ...madeBy(row?.last_materialization_run_id ?? null),
     last_materialization_at: row?.last_materialization_at ?? null,
     last_materialization_code_version: row?.last_materialization_code_version ?? null,
     last_materialization_start_pos: row?.last_materialization_start_pos ?? null,
     metadata: row === null ? null : metadataAt(rows, view.spec.asset_key, key),
-    last_attempt_run_id: row?.last_attempt_run_id ?? null,
+    last_attempt_run_id: madeBy(row?.last_attempt_run_id ?? null).last_materialization_run_id,
     last_attempt_at: row?.last_attempt_at ?? null,
     last_attempt_outcome: row?.last_attempt_outcome ?? null,
     last_attempt_start_pos: row?.last_attempt_start_pos ?? null,
     last_attempt_error: null,
     row_version: row?.row_version ?? null,
+  };
+}
+
+/** The run that made a partition, or who said that it was made elsewhere. */
+function madeBy(runId: string | null) {
+  const reporter = reporterIn(runId);
+  return {
+    last_materialization_run_id: reporter === null ? runId : null,
+    last_materialization_reported_by: reporter,
   };
 }
 
@@ -146,6 +159,20 @@ export type PartitionQuery = {
   isFailing?: boolean;
 };
 
+/** Where a page ended before an ordinal, as a cursor has it: by numbers, which no key that comes or goes shifts. */
+function placeBefore({ keyspace }: AssetView, ordinal: number): string {
+  if (ordinal === 0) return "";
+  return keyspace === null ? String(ordinal - 1) : numbersAt(keyspace, ordinal - 1).join(".");
+}
+
+/** The ordinal after such a place; the first one where the partitions are of other dimensions by now. */
+function ordinalAfter({ keyspace }: AssetView, place: string): number {
+  if (!/^\d{1,15}(\.\d{1,15})*$/.test(place)) return 0;
+  if (keyspace === null) return 1;
+  const numbers = place.split(".").map(Number);
+  return numbers.length === keyspace.dimensions.length ? ordinalBehind(keyspace, numbers) : 0;
+}
+
 /** A page of an asset's partitions by ordinal. */
 export function pageByOrdinal(
   rows: Rows,
@@ -153,8 +180,10 @@ export function pageByOrdinal(
   { limit, cursor, from: first = 0, picks }: PartitionQuery,
   context: Context,
 ): PartitionPage {
-  const last = cursor === undefined ? first - 1 : Number(keyOfCursor(cursor, ["int"])[0]);
-  const from = Math.max(-1, last) + 1;
+  const from =
+    cursor === undefined
+      ? Math.max(0, first)
+      : ordinalAfter(view, String(keyOfCursor(cursor, ["text"])[0]));
   const scanned = picks === undefined ? limit : SCAN_LIMIT;
   const places = placesOf(rows, view, from, scanned);
   const { items, end } = pick(
@@ -164,23 +193,89 @@ export function pageByOrdinal(
     context,
   );
   const next = from + end;
-  return { items, next_cursor: next < countOf(view) ? cursorOf([next - 1]) : null };
+  return { items, next_cursor: next < countOf(view) ? cursorOf([placeBefore(view, next)]) : null };
 }
 
 /** An asset's partitions from an ordinal on, with their rows. */
 export function placesOf(rows: Rows, view: AssetView, from: number, limit: number): Place[] {
-  const { asset_key } = view.spec;
   const keys = keysFrom(view, from, limit);
+  return placesAt(
+    rows,
+    view,
+    keys.map((key, index) => ({ key, ordinal: from + index })),
+  );
+}
+
+function placesAt(
+  rows: Rows,
+  view: AssetView,
+  partitions: readonly { key: string; ordinal: number }[],
+): Place[] {
+  const { asset_key } = view.spec;
   needPartitions(
     rows,
-    keys.map((key) => [asset_key, key]),
+    partitions.map(({ key }) => [asset_key, key]),
   );
-  return keys.map((key, index) => ({
-    view,
-    key,
-    ordinal: from + index,
-    row: partitionAt(rows, asset_key, key),
-  }));
+  return partitions.map(({ key, ordinal }) => {
+    return { view, key, ordinal, row: partitionAt(rows, asset_key, key) };
+  });
+}
+
+/** A partition of an asset by its key; refuses one that there is not. */
+export function placeOfPartition(rows: Rows, view: AssetView, key: string | undefined): Place {
+  const [place] = placesAt(rows, view, [{ key: key ?? "", ordinal: ordinalOf(view, key) }]);
+  return present(place, "a place was asked for");
+}
+
+function ordinalOf({ spec, keyspace }: AssetView, key: string | undefined): number {
+  const { asset_key, partitions: definition } = spec;
+  if (keyspace === null || definition === null) {
+    if (key === undefined) return 0;
+    const sentence = `${asset_key} has no partitions, so there is no ${JSON.stringify(key)}.`;
+    throw new PawlError("PARTITION_INVALID", sentence, { details: { partition_key: key } });
+  }
+  if (key === undefined) {
+    const example = keyspace.count === 0 ? "" : `, such as ${keyspace.keyAt(0)}`;
+    throw new PawlError(
+      "INPUT_INVALID",
+      `${asset_key} has partitions: say which one is meant${example}.`,
+      { details: { asset_key } },
+    );
+  }
+  const ordinal = keyspace.indexOf(key);
+  if (ordinal === null) throw partitionInvalid(definition, keyspace, key);
+  return ordinal;
+}
+
+/** A page of the partitions that one is made from, asset by asset in the order of its spec. */
+export function pageOfUpstream(
+  rows: Rows,
+  below: Place,
+  { limit, cursor }: Pick<PartitionQuery, "limit" | "cursor">,
+  context: Context,
+): PartitionPage & { total: number } {
+  const [start, after] = cursor === undefined ? [0, ""] : keyOfCursor(cursor, ["int", "text"]);
+  const places: Place[] = [];
+  const cursors: string[] = [];
+  let total = 0;
+  let left = 0;
+  for (const [at, { asset_key, ordinals }] of madeFrom(below).entries()) {
+    const view = assetView(rows, asset_key, context);
+    const all = ordinals ?? [[0, countOf(view) - 1] as const];
+    total += countIntervals(all);
+    if (at < Number(start)) continue;
+    const from = at === start ? ordinalAfter(view, String(after)) : 0;
+    const rest = intersectIntervals(all, [[from, Number.MAX_SAFE_INTEGER]]);
+    left += countIntervals(rest);
+    const shown = expandIntervals(rest, 0, limit - places.length);
+    const keys = view.keyspace?.keysAt(shown) ?? shown.map(() => "");
+    const partitions = shown.map((ordinal, index) => ({ key: keys[index] ?? "", ordinal }));
+    places.push(...placesAt(rows, view, partitions));
+    for (const ordinal of shown) cursors.push(cursorOf([at, placeBefore(view, ordinal + 1)]));
+  }
+  const looked = loadUpstream(rows, places, LOOKS_MAX);
+  const { items, end } = pick(rows, looked, { limit }, context);
+  return { items, total, next_cursor: end < left ? (cursors[end - 1] ?? null) : null };
 }
 
 /** The documents that belong on a page, and how many partitions it went through for them. */
@@ -303,24 +398,26 @@ export function pageByAsset(
   { limit, cursor, picks }: PartitionQuery,
   context: Context,
 ): PartitionPage {
-  const first = [asset ?? "", -1] as const;
-  const [start, after] = cursor === undefined ? first : keyOfCursor(cursor, ["text", "int"]);
+  const first = [asset ?? "", ""] as const;
+  const [start, after] = cursor === undefined ? first : keyOfCursor(cursor, ["text", "text"]);
   const assets = asset === undefined ? assetsFrom(rows, String(start)) : [asset];
   const items: PartitionDocument[] = [];
   let looks = LOOKS_MAX;
   for (const [index, assetKey] of assets.entries()) {
     const isCut = index === ASSETS_MAX || looks <= 0 || items.length === limit;
-    if (isCut) return { items, next_cursor: cursorOf([assetKey, -1]) };
+    if (isCut) return { items, next_cursor: cursorOf([assetKey, ""]) };
     const view = assetView(rows, assetKey, context);
     // An asset that the page before ended in may be gone: then this is another, from its start.
-    const from = assetKey === start ? Math.max(-1, Number(after)) + 1 : 0;
+    const from = assetKey === start ? ordinalAfter(view, String(after)) : 0;
     const places = placesOf(rows, view, from, Math.min(SCAN_LIMIT, looks));
     const lookedAt = loadUpstream(rows, places, looks);
     for (const { above } of lookedAt) looks -= 1 + above.length;
     const picked = pick(rows, lookedAt, { limit: limit - items.length, picks }, context);
     items.push(...picked.items);
     const next = from + picked.end;
-    if (next < countOf(view)) return { items, next_cursor: cursorOf([assetKey, next - 1]) };
+    if (next < countOf(view)) {
+      return { items, next_cursor: cursorOf([assetKey, placeBefore(view, next)]) };
+    }
   }
   return { items, next_cursor: null };
 }

@@ -12,6 +12,8 @@ const counters = {
   chunks_succeeded: 2,
   chunks_failed: 0,
   chunks_cancelled: 0,
+  window: null,
+  window_open: 1,
   partitions_total: 100,
   partitions_planned: 10,
   partitions_running: 10,
@@ -52,6 +54,15 @@ describe("backfillDocument", () => {
     expect(backfillDocument(backfill({}), extras(recent), NOW)).toMatchObject({
       rate_per_second: 1,
       eta_at: addMs(NOW, 80_000),
+    });
+  });
+
+  test("counts the pace since its window opened, and the time in which it will be open", () => {
+    const window = "00:00-00:02 UTC";
+    const recent = [chunk(10_000, 10), chunk(20_000, 10), chunk(80_000_000, 10)];
+    expect(backfillDocument(backfill({ window }), extras(recent), NOW)).toMatchObject({
+      rate_per_second: 1,
+      eta_at: "2026-01-02T00:00:20.000Z",
     });
   });
 

@@ -34,7 +34,10 @@ import {
 } from "../http/call.ts";
 import { listRows, withinTime } from "../http/read-within.ts";
 import { knownBackfillRow } from "../look-ups.ts";
-import { surveyStale } from "../overview/stale.ts";
+import { surveyPartitions } from "../overview/stale.ts";
+import { isLookedFor } from "../../work/backfill/targets.ts";
+import { afterOpenTime, openedAt } from "../../work/backfill/window.ts";
+import { asOfOf } from "../../kernel/keyspace/selector.ts";
 
 /** How many of the newest finished chunks tell how fast a backfill goes. */
 export const RATE_CHUNKS = 20;
@@ -75,10 +78,11 @@ export async function pausesOf(reader: Reader, row: BackfillRow): Promise<Pauses
 
 /** A backfill as the API shows it. */
 export function backfillDocument(
-  row: BackfillRow,
+  stored: BackfillRow,
   { recent, pauses }: BackfillExtras,
   now: Instant,
 ): BackfillDocument {
+  const { removed: _, ...row } = stored;
   const chunks_pending =
     row.total_chunks -
     (row.chunks_planned +
@@ -93,7 +97,11 @@ export function backfillDocument(
       row.partitions_succeeded +
       row.partitions_failed +
       row.partitions_cancelled);
-  const rate = row.state === "RUNNING" ? rateOf(recent, now) : null;
+  const isPlanning = row.state === "RUNNING" && row.window_open === 1;
+  // What was planned before the window opened says nothing about the pace since.
+  const opened = row.window === null ? null : openedAt(row.window, now);
+  const counted = recent.filter(({ planned_at: at }) => opened === null || (at ?? "") >= opened);
+  const rate = isPlanning ? rateOf(counted, now) : null;
   const left = partitions_pending + row.partitions_planned + row.partitions_running;
   const failed = row.partitions_failed > 0 || row.chunks_failed > 0;
   return {
@@ -101,11 +109,12 @@ export function backfillDocument(
     failure_limit_reached: row.failure_limit_reached === 1,
     cancel_runs: row.cancel_runs === 1,
     continue_on_failure: row.continue_on_failure === 1,
+    window_open: row.window_open === 1,
     display_status: row.state === "PAUSED" && failed ? "PAUSED_WITH_FAILURES" : row.state,
     chunks_pending,
     partitions_pending,
     rate_per_second: rate,
-    eta_at: rate === null ? null : etaOf(left, rate, now),
+    eta_at: rate === null ? null : etaOf(left, rate, now, row.window),
     ...pauses,
   };
 }
@@ -124,10 +133,11 @@ function rateOf(recent: readonly ChunkRow[], now: Instant): number | null {
   return Math.round((partitions / seconds) * 1_000) / 1_000;
 }
 
-/** A rate that would end after the year 9999 says nothing. */
-function etaOf(left: number, rate: number, now: Instant): Instant | null {
+/** A rate that would end after the year 9999 says nothing. Outside its window a backfill stands still. */
+function etaOf(left: number, rate: number, now: Instant, window: string | null): Instant | null {
   if (rate <= 0) return null;
   const ms = (left / rate) * 1_000;
+  if (typeof window === "string") return afterOpenTime(window, now, ms);
   return ms > 250_000_000_000_000 ? null : addMs(now, Math.round(ms));
 }
 
@@ -203,27 +213,29 @@ function wishOf(body: CreateBackfillBody, key: string): CreateBackfillInput {
   };
 }
 
-/** What is stale, for a wish that is about that; undefined for all others. */
-async function staleOf(
+/** What was found, for a wish whose partitions have to be looked for; undefined for all others. */
+async function surveyOf(
   { engine, signal }: Pick<Call<"createBackfill">, "engine" | "signal">,
-  { selector, assets }: CreateBackfillInput,
+  wish: CreateBackfillInput,
 ): Promise<StaleSurvey | undefined> {
-  if (selector.type !== "stale") return undefined;
-  if (selector.as_of === undefined) return surveyStale(engine, assets, selector, signal());
+  const as_of = asOfOf(wish.selector);
+  if (as_of === undefined) {
+    return isLookedFor(wish.selector) ? surveyPartitions(engine, wish, signal()) : undefined;
+  }
   throw new PawlError(
     "INPUT_INVALID",
-    "selector.as_of: expected nothing, because what is stale is looked for when it is asked, " +
-      `got ${JSON.stringify(selector.as_of)}.`,
-    { details: { as_of: selector.as_of } },
+    "selector.as_of: expected nothing, because partitions are looked for when it is asked, " +
+      `got ${JSON.stringify(as_of)}.`,
+    { details: { as_of } },
   );
 }
 
 async function create(call: Call<"createBackfill">): Promise<Reply> {
   const wish = wishOf(call.body, call.idempotency?.key ?? "");
   // A repeat is answered as at first: nothing need be looked for.
-  const isRepeat = wish.selector.type === "stale" && (await isRepeated(call, wish));
-  const stale = isRepeat ? undefined : await staleOf(call, wish);
-  return submitted(call, createBackfill(wish, stale), (result) => ({
+  const isRepeat = isLookedFor(wish.selector) && (await isRepeated(call, wish));
+  const survey = isRepeat ? undefined : await surveyOf(call, wish);
+  return submitted(call, createBackfill(wish, survey), (result) => ({
     message: `Backfill ${result.backfill_id} was created.`,
     ...result,
   }));
@@ -248,8 +260,8 @@ export const BACKFILL_HANDLERS = {
   createBackfill: create,
   previewBackfill: async (call) => {
     const wish = wishOf(call.body, "preview");
-    const stale = await staleOf(call, wish);
-    const { result, pos } = await call.engine.evaluate(previewBackfill(wish, stale));
+    const survey = await surveyOf(call, wish);
+    const { result, pos } = await call.engine.evaluate(previewBackfill(wish, survey));
     return { answer: { ...result, pos }, pos };
   },
   listBackfills,

@@ -8,7 +8,8 @@ import type { Condition } from "../../kernel/table.ts";
 import type { Reader } from "../../store/store.ts";
 import type { AssetDocument } from "../../work/asset/api.ts";
 import { assetNotFound } from "../../work/asset/look-up.ts";
-import { addPartitionKeys } from "../../work/definition/commands.ts";
+import { addPartitionKeys, removePartitionKeys } from "../../work/definition/partition-keys.ts";
+import { forgetPartitions, reportPartitions } from "../../work/asset/report.ts";
 import { publishDefinitions } from "../../work/definition/publish.ts";
 import {
   DEFINITIONS,
@@ -155,11 +156,16 @@ export async function dynamicCounts(
   );
   const keys = [...new Set(names)].map((name) => [name]);
   const rows = await reader.load(DYNAMIC_DEFINITIONS, keys);
-  const counts = new Map(rows.map((row) => [row.definition, row.key_count]));
+  const byName = new Map(rows.map((row) => [row.definition, row]));
   const keysAsked = (): never => {
     throw new AssertionFailure("counting partitions needs no keys");
   };
-  return { count: (name) => counts.get(name) ?? 0, keyAt: keysAsked, indexOf: keysAsked };
+  return {
+    count: (name) => byName.get(name)?.key_count ?? 0,
+    removed: (name) => byName.get(name)?.removed ?? [],
+    keyAt: keysAsked,
+    indexOf: keysAsked,
+  };
 }
 
 /** What can be done with assets. */
@@ -191,6 +197,45 @@ export const ASSET_HANDLERS = {
       }),
       (result) => ({
         message: `${result.definition} has ${result.count} keys, ${result.added} of them new.`,
+        ...result,
+      }),
+    ),
+  removePartitionKeys: (call) =>
+    submitted(
+      call,
+      removePartitionKeys({
+        ...call.body,
+        asset_key: call.params.asset_key,
+        request_id: call.body.request_id ?? call.idempotency?.key ?? "",
+      }),
+      (result) => ({
+        message: `${result.definition} has ${result.count} keys, ${result.removed} were removed.`,
+        ...result,
+      }),
+    ),
+  reportPartitions: (call) =>
+    submitted(
+      call,
+      reportPartitions({
+        ...call.body,
+        asset_key: call.params.asset_key,
+        request_id: call.body.request_id ?? call.idempotency?.key ?? "",
+      }),
+      (result) => ({
+        message: `Recorded ${result.reported} partitions of ${call.params.asset_key} as materialized.`,
+        ...result,
+      }),
+    ),
+  forgetPartitions: (call) =>
+    submitted(
+      call,
+      forgetPartitions({
+        ...call.body,
+        asset_key: call.params.asset_key,
+        request_id: call.body.request_id ?? call.idempotency?.key ?? "",
+      }),
+      (result) => ({
+        message: `Took the reports of ${result.forgotten} partitions of ${call.params.asset_key} back.`,
         ...result,
       }),
     ),

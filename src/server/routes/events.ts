@@ -4,6 +4,7 @@ import { SHOWN_KINDS } from "../../work/kinds.ts";
 import { tableOf } from "./work.ts";
 import { BACKFILLS, CHUNKS } from "../../work/backfill/rows.ts";
 import { DEFINITIONS } from "../../work/definition/rows.ts";
+import { reporterIn } from "../../work/asset/fold-partitions.ts";
 import { loadPartitions } from "../../work/asset/partition-blocks.ts";
 import { moveSegmentAt } from "../../work/move/kind.ts";
 import { findTick, requestPos } from "../../work/schedule/kind.ts";
@@ -86,7 +87,12 @@ async function runsOfPartition(reader: Reader, asset: string, key: string): Prom
   }
   const ids = new Set([row.last_materialization_run_id, row.last_attempt_run_id]);
   const subjects: number[] = [];
-  for (const id of ids) if (id !== null) subjects.push((await findRun(reader, id)).run_pos);
+  for (const id of ids) {
+    if (id === null) continue;
+    const isReport = reporterIn(id) !== null;
+    const made = row.last_materialization_pos ?? row.row_version;
+    subjects.push(isReport ? made : (await findRun(reader, id)).run_pos);
+  }
   return { subjects };
 }
 

@@ -10,7 +10,7 @@ import type { Engine } from "../../engine/engine.ts";
 import { eventPages, refoldRun } from "../../engine/ledger/refold.ts";
 import type { Reader } from "../../store/store.ts";
 import { type Call, type Handlers, readAt, type Reply } from "../http/call.ts";
-import { resultsOf } from "../partitions/maps.ts";
+import { resultsOf } from "../../work/run/story.ts";
 import { knownBackfillRow } from "../look-ups.ts";
 
 /** Failed runs that are looked at for one backfill. */

@@ -5,12 +5,7 @@ import { PawlError, present } from "../../kernel/errors.ts";
 import type { Instant } from "../../kernel/instant.ts";
 import { runLengths } from "../../kernel/intervals.ts";
 import type { PartitionDefinition } from "../../kernel/keyspace/definition.ts";
-import {
-  boundOf,
-  dimensionNamed,
-  type Keyspace,
-  partitionInvalid,
-} from "../../kernel/keyspace/keyspace.ts";
+import { dimensionNamed, type Keyspace, partitionInvalid } from "../../kernel/keyspace/keyspace.ts";
 import {
   addStaleReasons,
   NO_STALE_REASONS,
@@ -65,6 +60,8 @@ import {
   pageByAsset,
   pageByOrdinal,
   pageByRow,
+  pageOfUpstream,
+  placeOfPartition,
   placesOf,
   withErrors,
 } from "../partitions/pages.ts";
@@ -112,7 +109,7 @@ export async function plainCells(
     ask,
   };
   const cells = await maps.cells(reader, asset, from, through);
-  const finder = new OrdinalFinder(reader, definition, boundOf(keyspace));
+  const finder = new OrdinalFinder(reader, definition, keyspace);
   for (const ordinal of await finder.find([...running])) {
     if (ordinal !== null && ordinal >= from && ordinal < through) {
       cells[ordinal - from] = workedOn(cells[ordinal - from] ?? cellOf("NEVER_MATERIALIZED"));
@@ -203,6 +200,23 @@ async function listAssetPartitions(call: Call<"listAssetPartitions">): Promise<R
   return replyWith(call, found);
 }
 
+async function listUpstreamPartitions(call: Call<"listUpstreamPartitions">): Promise<Reply> {
+  const { asset_key } = call.params;
+  const { partition, limit, cursor } = call.query;
+  const found = await evaluateAt(call, (rows, context) => {
+    const view = assetView(rows, asset_key, context);
+    return pageOfUpstream(
+      rows,
+      placeOfPartition(rows, view, partition),
+      { limit, cursor },
+      context,
+    );
+  });
+  const { total } = found.result;
+  const reply = await replyWith(call, found);
+  return { ...reply, answer: { ...(reply.answer as object), total } };
+}
+
 async function listStalePartitions(call: Call<"listStalePartitions">): Promise<Reply> {
   const { limit, cursor, asset, reason } = call.query;
   const picks = ({ stale_reason: why }: PartitionDocument): boolean =>
@@ -223,6 +237,7 @@ const FAILING: readonly string[] = ["FAILED", "MATERIALIZED_LAST_ATTEMPT_FAILED"
 /** What can be asked about partitions. */
 export const PARTITION_HANDLERS = {
   listAssetPartitions,
+  listUpstreamPartitions,
   async listPartitions(call) {
     const { limit, cursor, asset } = call.query;
     const isFailing = call.query.status?.every((status) => FAILING.includes(status)) ?? false;

@@ -1,5 +1,7 @@
+import type { Json } from "../../kernel/canonical.ts";
 import type {
   AttemptDocument,
+  TaskDetailDocument,
   TimelineTaskDocument,
   RunTimelineDocument,
 } from "../../work/run/api.ts";
@@ -22,7 +24,6 @@ import type { Reader } from "../../store/store.ts";
 import { PawlError, present } from "../../kernel/errors.ts";
 import { type Call, type Handlers, readAt, type Reply } from "../http/call.ts";
 import { claimedLately } from "../look-ups.ts";
-import { cursorOf, keyOfCursor } from "../http/read-within.ts";
 import { findRun, taskBlocksFrom, taskDocuments, tasksAfter } from "./runs.ts";
 
 /** How a task ended. */
@@ -40,6 +41,8 @@ export class RunAttempts {
   readonly ends = new Map<number, TaskEnd>();
   /** For each task, when each of its edges was struck. */
   readonly releases = new Map<number, Instant[]>();
+  /** What the newest success among the wanted tasks said of what it made. */
+  metadata: Json = null;
   isComplete = true;
   readonly #wanted: AttemptsWanted;
   readonly #open = new Map<number, AttemptDocument>();
@@ -95,6 +98,7 @@ export class RunAttempts {
     const attempt = this.#open.get(result.task_key);
     if (attempt === undefined) return;
     this.#open.delete(result.task_key);
+    if (result.metadata !== undefined) this.metadata = result.metadata;
     attempt.ended_at = at;
     attempt.outcome = outcome;
     attempt.error = result.error ?? firstFailure(result);
@@ -277,15 +281,16 @@ export async function attemptsAtTask(
   reader: Reader,
   run: RunRow,
   taskKey: number,
-): Promise<{ attempts: AttemptDocument[]; complete: boolean }> {
+): Promise<Pick<TaskDetailDocument, "attempts" | "metadata" | "complete">> {
   const has = (key: number): boolean => key === taskKey;
   const history = new RunAttempts({ has, attemptsMax: ATTEMPTS_MAX });
   const areAllRead = await readHistory(reader, run, history);
-  return { attempts: history.attempts, complete: history.isComplete && areAllRead };
+  const { attempts, metadata } = history;
+  return { attempts, metadata, complete: history.isComplete && areAllRead };
 }
 
 /** The assets of a run as they were asked for: their rows go when it ends, the request stays. */
-async function assetsAtRequest(reader: Reader, run: RunRow): Promise<RunAssetField[]> {
+export async function assetsAtRequest(reader: Reader, run: RunRow): Promise<RunAssetField[]> {
   const at = { after: run.run_pos - 1, through: run.run_pos, limit: 1 };
   const [event] = await reader.events(at);
   const { data } = present(event, `the request at ${run.run_pos} is in the ledger`);
@@ -361,7 +366,8 @@ async function checkpointOf(reader: Reader, task: TaskRow | undefined) {
   return { attempt: kept.attempt, value: kept.value, saved_at: kept.saved_at };
 }
 
-function taskNotFound(run: RunRow, taskKey: number): PawlError {
+/** The refusal of a task that a run has not. */
+export function taskNotFound(run: RunRow, taskKey: number): PawlError {
   return new PawlError(
     "TASK_NOT_FOUND",
     `The run ${run.run_id} has no task ${taskKey}: its tasks are numbered from 0 to ` +
@@ -370,57 +376,5 @@ function taskNotFound(run: RunRow, taskKey: number): PawlError {
   );
 }
 
-async function listTaskLogs(call: Call<"listTaskLogs">): Promise<Reply> {
-  const { task_key } = call.params;
-  const { limit, cursor, after = 0 } = call.query;
-  if (cursor !== undefined && call.query.after !== undefined) throw twoPlaces();
-  const from = cursor === undefined ? after : Number(keyOfCursor(cursor, ["int"])[0]);
-  return readAt(call, async (reader) => {
-    const { run_pos } = await findRun(reader, call.params.run_id);
-    const lines = await reader.logs(run_pos, task_key, from, limit + 1);
-    const items = lines
-      .slice(0, limit)
-      .map(({ line, attempt, at, message, fields }) => ({ line, attempt, at, message, fields }));
-    const last = lines.length > limit ? items.at(-1) : undefined;
-    const next_cursor = last === undefined ? null : cursorOf([last.line]);
-    const known = lines.at(-1)?.line ?? 0;
-    const isEnd = last === undefined && (known > 0 || from === 0);
-    const last_line = isEnd ? known : await lastLine(reader, run_pos, task_key, known);
-    const { pos } = await reader.head();
-    return { answer: { items, next_cursor, last_line, pos }, pos };
-  });
-}
-
-/** Lines are numbered without a hole, so the last one is found by halving. */
-async function lastLine(
-  reader: Reader,
-  runPos: number,
-  taskKey: number,
-  known: number,
-): Promise<number> {
-  const isThere = async (line: number): Promise<boolean> =>
-    (await reader.logs(runPos, taskKey, line - 1, 1)).length > 0;
-  let there = known;
-  let step = 1;
-  while (await isThere(there + step)) {
-    there += step;
-    step *= 2;
-  }
-  let beyond = there + step;
-  while (beyond - there > 1) {
-    const middle = Math.floor((there + beyond) / 2);
-    if (await isThere(middle)) there = middle;
-    else beyond = middle;
-  }
-  return there;
-}
-
-function twoPlaces(): PawlError {
-  return new PawlError(
-    "INPUT_INVALID",
-    "The request says both `cursor` and `after`, which are two places to go on from. Leave one out.",
-  );
-}
-
 /** What can be asked about how a run went. */
-export const RUN_TIMELINE_HANDLERS = { getRunTimeline, getTask, listTaskLogs } satisfies Handlers;
+export const RUN_TIMELINE_HANDLERS = { getRunTimeline, getTask } satisfies Handlers;

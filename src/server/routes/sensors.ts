@@ -243,6 +243,7 @@ export async function evaluateByHand(call: EvaluateCall): Promise<Reply> {
         cursor_after,
         error,
         run_requests,
+        keys_added: evaluation.keys_added ?? null,
         pos,
       };
       return { answer, pos };
@@ -334,7 +335,7 @@ async function refuseOther(
 
 function sentenceOf(
   { name }: SensorRow,
-  { status, verdict, error, run_requests }: EvaluationResult,
+  { status, verdict, error, run_requests, keys_added }: EvaluationResult,
   isDry: boolean,
 ): string {
   if (verdict === "lost" || verdict === "stale") {
@@ -342,13 +343,17 @@ function sentenceOf(
   }
   if (status === "error") return `Sensor ${name} failed: ${error?.message ?? "no reason given"}`;
   const count = run_requests.length;
+  const added = (keys_added ?? []).map(({ definition, keys }) => {
+    return ` ${keys.length} ${keys.length === 1 ? "key" : "keys"} ${isDry ? "would be" : "were"} added to ${definition}.`;
+  });
+  if (count === 0 && added.length > 0) return `Sensor ${name} triggered no run.${added.join("")}`;
   if (count === 0) return `Sensor ${name} found nothing new.`;
   const outcomes = [...new Set(run_requests.map(({ outcome }) => outcome))].map((outcome) => {
     const alike = run_requests.filter((request) => request.outcome === outcome).length;
     return `${alike} ${outcome}`;
   });
   const runs = count === 1 ? "1 run" : `${count} runs`;
-  return `Sensor ${name} ${isDry ? "would trigger" : "triggered"} ${runs}: ${outcomes.join(", ")}.`;
+  return `Sensor ${name} ${isDry ? "would trigger" : "triggered"} ${runs}: ${outcomes.join(", ")}.${added.join("")}`;
 }
 
 function notYet({ name }: SensorRow, timeoutMs: number, missing: "code" | "any" | null): PawlError {

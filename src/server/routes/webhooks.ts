@@ -1,6 +1,9 @@
 import type { DeliveryDocument, WebhookDocument, DefinedWebhook } from "../../work/webhook/api.ts";
 import type { Spec } from "../../work/definition/published-spec.ts";
+import type { WebhookSpec } from "../../work/definition/spec.ts";
+import { TEST_TYPE } from "../../work/webhook/message.ts";
 import { SPECS } from "../../work/definition/rows.ts";
+import { assert, PawlError } from "../../kernel/errors.ts";
 import { type WebhookRow, WEBHOOKS } from "../../work/sensor/rows.ts";
 import { deliveryIdOf, deliveryOf, isTaken } from "../../engine/notifications.ts";
 import type { Probe, Reader, WorkspaceId } from "../../store/store.ts";
@@ -12,8 +15,7 @@ import { WEBHOOK_RULES } from "../../work/definition/rules.ts";
 import { type Call, type Handlers, readAt, type Reply } from "../http/call.ts";
 import { createdEntity, deletedEntity, updatedEntity, knownEntityRow } from "../entities.ts";
 import { cursorOf, keyOfCursor, listRows } from "../http/read-within.ts";
-import { sendNotification } from "../webhooks/sender.ts";
-import { receiverFault } from "../webhooks/send.ts";
+import { sendNotification, webhookFault } from "../webhooks/sender.ts";
 
 /** Deliveries of one webhook that are looked through, those due soonest first. */
 const DELIVERIES_MAX = 5_000;
@@ -53,17 +55,26 @@ export async function webhookDocuments(
 
 /**
  * A spec as a caller may see it. The address of a webhook is often a secret in itself, so of its path
- * those learn nothing who may not change it.
+ * those learn nothing who may not change it, and of people who get e-mail only where they get it.
  */
 export function shownSpec<Shown extends Spec>(spec: Shown, { verbs }: Caller): Shown {
   if (spec.kind !== "webhook" || verbs.includes("write") || verbs.includes("admin")) return spec;
-  return { ...spec, url: redactedUrl(spec.url) };
+  const { url, email } = spec;
+  return {
+    ...spec,
+    ...(url === undefined ? {} : { url: redactedUrl(url) }),
+    ...(email === undefined ? {} : { email: { ...email, to: email.to.map(redactedAddress) } }),
+  };
 }
 
 function redactedUrl(text: string): string {
   const url = URL.parse(text);
   if (url === null) return "…";
   return url.pathname + url.search + url.hash === "/" ? url.origin : `${url.origin}/…`;
+}
+
+function redactedAddress(address: string): string {
+  return `…${address.slice(address.lastIndexOf("@"))}`;
 }
 
 /** What a webhook has still to tell and what it could not, newest first. */
@@ -73,8 +84,9 @@ export async function deliveriesOf(webhookId: string, reader: Reader): Promise<D
 }
 
 function documentOf({ subject, due_at, value }: Probe): DeliveryDocument[] {
-  const delivery = deliveryOf(value);
-  if (delivery === null) return [];
+  const known = deliveryOf(value);
+  if (known === null) return [];
+  const { accepted_by: _, ...delivery } = known;
   const isFailed = delivery.failed_at !== null;
   return [
     {
@@ -87,20 +99,29 @@ function documentOf({ subject, due_at, value }: Probe): DeliveryDocument[] {
   ];
 }
 
-/** Makes a webhook and the secret it signs with, which a repeat of the request does not show. */
+/**
+ * Makes a webhook and the secret it signs with, which a repeat of the request does not show. E-mail is
+ * not signed and has none.
+ */
 async function createWebhook(call: Call<"createWebhook">): Promise<Reply> {
   const { client_request_id: _, ...spec } = call.body;
-  const note = await noteOn(spec.url, call);
+  const note = await noteOn(spec, call);
   const reply = await createdEntity(call, { kind: "webhook", ...spec }, note);
   const defined = reply.answer as DefinedWebhook;
-  if (reply.replayed === true) return { ...reply, answer: { ...defined, secret: null } };
+  const signed = spec.email === undefined;
+  if (reply.replayed === true || !signed) {
+    return { ...reply, answer: { ...defined, secret: null, signed } };
+  }
   const { secret } = await makeSecret(call.server.store, ownerOf(call, defined.webhook_id), 0);
-  return { ...reply, answer: { ...defined, secret } };
+  return { ...reply, answer: { ...defined, secret, signed } };
 }
 
-/** What somebody should know at once who chose a URL that is never sent to; empty for any other. */
-async function noteOn(url: string, { server }: Pick<Call<"createWebhook">, "server">) {
-  const fault = await receiverFault(url, server.webhookHosts);
+/** What somebody should know at once whose webhook is never told; empty for any other. */
+async function noteOn(
+  spec: Pick<WebhookSpec, "url" | "email">,
+  { server }: Pick<Call<"createWebhook">, "server">,
+) {
+  const fault = await webhookFault(spec, server.outlets);
   return fault === null ? "" : ` It is never told: ${fault.message}`;
 }
 
@@ -137,6 +158,14 @@ async function createWebhookSecret(call: Call<"createWebhookSecret">): Promise<R
   const row = await engine.read((reader) => knownEntityRow(reader, "webhook", params.webhook_id));
   checkLegal(commandedEntity("webhook"), WEBHOOK_RULES.secret, row, row);
   const { webhook_id, name } = row;
+  const [spec] = await engine.read((reader) => reader.load(SPECS, [[row.spec_hash]]));
+  if (spec?.body.kind === "webhook" && spec.body.email !== undefined) {
+    throw new PawlError(
+      "STATE_ILLEGAL",
+      `Webhook ${name} sends e-mail, which is not signed, so it needs no secret.`,
+      { details: { webhook: name } },
+    );
+  }
   const made = await makeSecret(server.store, ownerOf(call, webhook_id), body.overlap_seconds);
   const message = `Webhook ${name} has a new secret. It is not shown again.`;
   return { answer: { message, webhook_id, name, ...made }, pos: null };
@@ -161,40 +190,39 @@ function listDeliveries(call: Call<"listDeliveries">): Promise<Reply> {
 
 async function testWebhook(call: Call<"testWebhook">): Promise<Reply> {
   const { engine, server, params, correlationId } = call;
-  const { row, url } = await engine.read((reader) => sendable(reader, params.webhook_id));
+  const { row, spec } = await engine.read((reader) => sendable(reader, params.webhook_id));
   const { webhook_id, name } = row;
   const now = await server.store.now();
   const id = `test_${crypto.randomUUID()}`;
+  const data = { webhook_id, name, correlation_id: correlationId };
   const made = await sendNotification({
-    url,
+    spec,
     id,
-    body: {
-      type: "webhook.test",
-      timestamp: now,
-      data: { webhook_id, name, correlation_id: correlationId },
-    },
+    body: { type: TEST_TYPE, timestamp: now, data },
+    link: null,
     secrets: await liveSecrets(server.store, ownerOf(call, webhook_id), now),
-    allowedHosts: server.webhookHosts,
+    outlets: server.outlets,
     now,
     signal: call.signal(),
   });
-  const { status, error, durationMs: duration_ms } = made;
+  const { status, error, durationMs: duration_ms, sent: body } = made;
   const delivered = isTaken(made);
   const message = delivered
     ? `Webhook ${name} was told; the receiver answered ${status}.`
     : `Webhook ${name} could not be told. ${error ?? ""}`;
-  const answer = { message, webhook_id, delivery_id: id, delivered, status, error, duration_ms };
-  return { answer, pos: null };
+  const result = { delivered, status, error, duration_ms, body };
+  return { answer: { message, webhook_id, delivery_id: id, ...result }, pos: null };
 }
 
 async function sendable(
   reader: Reader,
   idOrName: string,
-): Promise<{ row: WebhookRow; url: string }> {
+): Promise<{ row: WebhookRow; spec: WebhookSpec }> {
   const row = await knownEntityRow(reader, "webhook", idOrName);
   checkLegal(commandedEntity("webhook"), WEBHOOK_RULES.test, row, row);
   const [spec] = await reader.load(SPECS, [[row.spec_hash]]);
-  return { row, url: spec?.body.kind === "webhook" ? spec.body.url : "" };
+  assert(spec?.body.kind === "webhook", "a webhook has the spec of one");
+  return { row, spec: spec.body };
 }
 
 /** What can be done with webhooks. */
@@ -205,7 +233,7 @@ export const WEBHOOK_HANDLERS = {
   updateWebhook: async (call) => {
     const { expected_state_version: _, name: given, ...spec } = call.body;
     const respec = (name: string) => ({ kind: "webhook", name, ...spec }) as const;
-    const note = await noteOn(spec.url, call);
+    const note = await noteOn(spec, call);
     return updatedEntity(call, "webhook", call.params.webhook_id, respec, given, note);
   },
   deleteWebhook: (call) => deletedEntity(call, "webhook", call.params.webhook_id),

@@ -12,7 +12,12 @@ test("a wish to look is granted, also one that comes just when a look ends", asy
   const { store, engine } = server;
   const now = store.now.bind(store);
   for (let later = 0; later < 12; later++) {
-    const sender = new NotificationSender({ store, engine, allowedHosts: [], warn: () => {} });
+    const sender = new NotificationSender({
+      store,
+      engine,
+      outlets: { allowedHosts: [], mail: null },
+      warn: () => {},
+    });
     let looks = 0;
     // Where there is no webhook, asking for the time is the last thing that a look does.
     store.now = async () => {

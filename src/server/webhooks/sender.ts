@@ -13,34 +13,91 @@ import {
   NotificationFollower,
   placeOf,
 } from "../../engine/notifications.ts";
-import { sendWebhook } from "./send.ts";
+import { emailSettingsFault, sendEmail } from "./email.ts";
+import { receiverFault, sendWebhook } from "./send.ts";
 import { signWebhook, liveSecrets } from "./signing.ts";
 import { WEBHOOKS } from "../../work/sensor/rows.ts";
+import {
+  emailMessage,
+  messageBody,
+  type NotificationBody,
+  pagePathOf,
+} from "../../work/webhook/message.ts";
+import type { WebhookSpec } from "../../work/definition/spec.ts";
+import { type Config, type MailSettings, mailSettingsOf } from "../../engine/config.ts";
 import type { Engine } from "../../engine/engine.ts";
 import type { Probe, Store } from "../../store/store.ts";
 
 /** How long a receiver may take to answer. */
 const TIMEOUT_MS = 15_000;
 
+/** What the operator lets webhooks be told through. */
+export type Outlets = {
+  /** `host` or `host:port` of receivers that may have an address that is not public. */
+  allowedHosts: readonly string[];
+  /** The SMTP server that sends e-mail; null when there is none. */
+  mail: MailSettings | null;
+};
+
+/** What a configuration lets webhooks be told through. */
+export function outletsOf(config: Config): Outlets {
+  return { allowedHosts: config.webhook_hosts, mail: mailSettingsOf(config) };
+}
+
+/** Why a webhook would never be told: WEBHOOK_REFUSED. Null when it would be, as far as is known. */
+export async function webhookFault(
+  { url, email }: Pick<WebhookSpec, "url" | "email">,
+  { allowedHosts, mail }: Outlets,
+): Promise<PawlError | null> {
+  if (email !== undefined) return emailSettingsFault(mail);
+  return url === undefined ? null : receiverFault(url, allowedHosts);
+}
+
 /** Something to be told to the receiver of a webhook. */
 export type OutgoingNotification = {
-  url: string;
+  spec: Pick<WebhookSpec, "url" | "email" | "format" | "template">;
   /** The same on every attempt. */
   id: string;
-  body: Json;
+  body: NotificationBody;
+  /** To the page of what it is about; null when none can be given. */
+  link: string | null;
   /** All that are good now, so that a receiver may know either while one takes over. */
   secrets: readonly string[];
-  allowedHosts: readonly string[];
+  /** Recipients of an e-mail who have it already. */
+  acceptedBy?: readonly string[];
+  outlets: Outlets;
   now: Instant;
   signal?: AbortSignal;
 };
 
+/** How an attempt went, how long it took, and what was sent. */
+type Sent = Attempt & { durationMs: number; sent: Json };
+
 /** Tells the receiver once, and says how that went; it never throws for what the receiver does. */
-export async function sendNotification(
+export async function sendNotification(outgoing: OutgoingNotification): Promise<Sent> {
+  const { spec, id, link, outlets, now, signal, acceptedBy = [] } = outgoing;
+  const sent = messageBody(outgoing.body, spec, link);
+  const message = emailMessage(outgoing.body, spec, link);
+  if (message === null) return { ...(await post(outgoing, sent)), sent };
+  const startedMs = performance.now();
+  const attempt = await sendEmail({
+    message,
+    id,
+    acceptedBy,
+    settings: outlets.mail,
+    sentAt: new Date(epochMsOf(now)),
+    ...(signal === undefined ? {} : { signal }),
+  });
+  return { ...attempt, durationMs: Math.round(performance.now() - startedMs), sent };
+}
+
+async function post(
   outgoing: OutgoingNotification,
+  sent: Json,
 ): Promise<Attempt & { durationMs: number }> {
-  const { url, id, allowedHosts, secrets, signal } = outgoing;
-  const body = new TextEncoder().encode(canonicalJson(outgoing.body));
+  const { spec, id, outlets, secrets, signal } = outgoing;
+  const { url = "" } = spec;
+  const body = new TextEncoder().encode(canonicalJson(sent));
   const timestampSeconds = Math.floor(epochMsOf(outgoing.now) / 1_000);
   const signatures = secrets.map((secret) => signWebhook({ id, timestampSeconds, body, secret }));
   const headers: Record<string, string> = {
@@ -57,15 +114,16 @@ export async function sendNotification(
       body,
       headers,
       timeoutMs: TIMEOUT_MS,
-      allowedHosts,
+      allowedHosts: outlets.allowedHosts,
       ...(signal === undefined ? {} : { signal }),
     });
-    const isOk = status >= 200 && status < 300;
-    return { status, error: isOk ? null : `The receiver answered ${status}.`, durationMs };
+    const error = isTaken({ status }) ? null : `The receiver answered ${status}.`;
+    // 410 says that nobody is there any more.
+    return { status, error, isFinal: status === 410, durationMs };
   } catch (error) {
     if (!(error instanceof PawlError)) throw error;
     const durationMs = Math.round(performance.now() - startedMs);
-    return { status: null, error: error.message, durationMs };
+    return { status: null, error: error.message, isFinal: false, durationMs };
   }
 }
 
@@ -94,8 +152,7 @@ export type DeliveryCounts = { succeeded: number; retried: number; failed: numbe
 export type NotificationOptions = {
   store: Store;
   engine: Engine;
-  /** `host` or `host:port` of receivers that may have an address that is not public. */
-  allowedHosts: readonly string[];
+  outlets: Outlets;
   warn(fields: object, message: string): void;
 };
 
@@ -112,6 +169,8 @@ export class NotificationSender {
   readonly #sending = new Map<string, number>();
   readonly #inFlight = new Set<Promise<void>>();
   readonly #stop = new AbortController();
+  /** Where people reach the page; null where no link to it can be given. */
+  #pageUrl: string | null = null;
   #isStarted = false;
   #stopped = false;
   #working: Promise<void> | null = null;
@@ -128,8 +187,9 @@ export class NotificationSender {
     this.#follower = new NotificationFollower(options.store, options.engine);
   }
 
-  /** Begins to act by itself. */
-  start(): void {
+  /** Begins to act by itself; links in messages lead to the page at this address. */
+  start(pageUrl: string | null = null): void {
+    this.#pageUrl = pageUrl;
     this.#isStarted = true;
     this.engine.onCommit((events) => {
       if (!this.#stopped && this.#follower.committed(events)) this.wake();
@@ -298,7 +358,7 @@ export class NotificationSender {
   }
 
   async #deliver(probe: Probe): Promise<void> {
-    const { store, allowedHosts } = this.#options;
+    const { store, outlets } = this.#options;
     const { probe_id, attempt, subject } = probe;
     const settle = async (due_at: Instant | null, value: Delivery | null): Promise<void> => {
       await store.settleProbes(this.#ws, [{ probe_id, attempt, due_at, value }]);
@@ -315,15 +375,22 @@ export class NotificationSender {
     }
     const owner = { ws: this.#ws, kind: "webhook", id: subject } as const;
     const made = await sendNotification({
-      url: webhook.spec.url,
+      spec: webhook.spec,
       id: deliveryIdOf(subject, delivery.pos),
       body: delivery.body,
+      link: this.#linkTo(delivery.body),
       secrets: await liveSecrets(store, owner, now),
-      allowedHosts,
+      acceptedBy: delivery.accepted_by,
+      outlets,
       now,
       signal: this.#stop.signal,
     });
     await this.#settle(probe, delivery, made, settle);
+  }
+
+  #linkTo(body: NotificationBody): string | null {
+    const path = pagePathOf(body);
+    return path === null || this.#pageUrl === null ? null : this.#pageUrl.replace(/\/$/, "") + path;
   }
 
   async #settle(

@@ -29,15 +29,15 @@ const ROWS_MIN = 1_000;
 /*
  * PostgreSQL reckons with as many rows on a page as it found when it last analysed the table. One that
  * was nearly empty then has grown a thousandfold before that is done again, and is read through for
- * every look-up meanwhile.
+ * every look-up meanwhile. Of one that was never analysed it knows nothing, and takes whatever index.
  */
 const MISJUDGED = `
 select format('%I.%I', relnamespace::regnamespace, relname)
 from pg_class
-where relnamespace = 'pawl'::regnamespace and relkind = 'r' and reltuples >= 0 and relpages > 0
+where relnamespace = 'pawl'::regnamespace and relkind = 'r'
   and pg_stat_get_live_tuples(oid) > greatest(
     ${ROWS_MIN},
-    10 * reltuples / relpages * pg_relation_size(oid) / current_setting('block_size')::int
+    10 * reltuples / nullif(relpages, 0) * pg_relation_size(oid) / current_setting('block_size')::int
   )
   and pg_has_role(relowner, 'USAGE')`;
 

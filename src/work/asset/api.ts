@@ -1,13 +1,23 @@
 import { z } from "zod";
 import { Count, InstantText, JsonValue, Sha256 } from "../envelope.ts";
-import { StaleReason, StaleReasons, EXPLICIT_KEYS_MAX } from "../../kernel/keyspace/selector.ts";
+import {
+  AllSelector,
+  EXPLICIT_KEYS_MAX,
+  ExplicitSelector,
+  FilterSelector,
+  RangeSelector,
+  StaleReason,
+  StaleReasons,
+} from "../../kernel/keyspace/selector.ts";
 import { Spec, SpecKind } from "../definition/published-spec.ts";
 import { AssetSpec, AssetKey } from "../definition/spec.ts";
 import { PartitionKey } from "../../kernel/keyspace/definition.ts";
+import { METADATA_LENGTH_MAX } from "../run/protocol.ts";
 import {
   accepted,
   commaList,
   QueryFlag,
+  QueryInstant,
   LARGE_BODY_BYTES_MAX,
   type Operation,
   ORCHESTRATION_PATH,
@@ -83,6 +93,8 @@ export const PartitionDocument = z
     stale_reason_code: StaleReason.nullable(),
     stale_since: InstantText.nullable(),
     last_materialization_run_id: z.string().nullable(),
+    /** Who said that it was made elsewhere; null when a run made it. */
+    last_materialization_reported_by: z.string().nullable(),
     last_materialization_at: InstantText.nullable(),
     last_materialization_code_version: z.string().nullable(),
     last_materialization_start_pos: Count.nullable(),
@@ -99,6 +111,14 @@ export const PartitionDocument = z
   })
   .meta({ id: "Partition" });
 export type PartitionDocument = z.infer<typeof PartitionDocument>;
+
+/** Partitions that one is made from. */
+export const UpstreamPartitions = pageOf(PartitionDocument)
+  .extend({
+    /** How many there are on all pages. */
+    total: Count,
+  })
+  .meta({ id: "UpstreamPartitions" });
 
 /**
  * How many partitions of an asset are in which condition. They add up to the total, but that what is
@@ -196,30 +216,72 @@ export const PublishedDefinitions = z
   .meta({ id: "PublishedDefinitions" });
 export type PublishedDefinitions = z.infer<typeof PublishedDefinitions>;
 
+const keysBody = {
+  request_id: z.string().min(1).max(200).optional(),
+  keys: z.array(PartitionKey).min(1).max(EXPLICIT_KEYS_MAX),
+  /** Which dimension, where the asset has several. */
+  dimension: z.string().min(1).max(64).optional(),
+};
+
 /** Keys to add to a dynamic partition definition. */
-export const AddKeysBody = z
-  .strictObject({
-    request_id: z.string().min(1).max(200).optional(),
-    keys: z.array(PartitionKey).min(1).max(EXPLICIT_KEYS_MAX),
-    /** Which dimension, where the asset has several. */
-    dimension: z.string().min(1).max(64).optional(),
-  })
-  .meta({ id: "AddPartitionKeys" });
+export const AddKeysBody = z.strictObject(keysBody).meta({ id: "AddPartitionKeys" });
 export type AddKeysBody = z.infer<typeof AddKeysBody>;
 
-/** What adding keys answers. */
+/** Keys to remove from a dynamic partition definition. */
+export const RemoveKeysBody = z.strictObject(keysBody).meta({ id: "RemovePartitionKeys" });
+export type RemoveKeysBody = z.infer<typeof RemoveKeysBody>;
+
+/** What is said of a definition whose keys changed. */
+const keysAnswer = {
+  ...accepted,
+  definition: z.string(),
+  /** How many keys the definition has now. */
+  count: Count,
+};
+
+/** What removing keys answers: how many were removed, and how many were not there. */
+export const RemovedKeys = z
+  .strictObject({ ...keysAnswer, removed: Count, absent: Count })
+  .meta({ id: "RemovedPartitionKeys" });
+export type RemovedKeys = z.infer<typeof RemovedKeys>;
+
+/** What adding keys answers: how many were new, and how many were there already. */
 export const AddedKeys = z
-  .strictObject({
-    ...accepted,
-    definition: z.string(),
-    /** How many were new, and how many were there already. */
-    added: Count,
-    existing: Count,
-    /** How many keys the definition has now. */
-    count: Count,
-  })
+  .strictObject({ ...keysAnswer, added: Count, existing: Count })
   .meta({ id: "AddedPartitionKeys" });
 export type AddedKeys = z.infer<typeof AddedKeys>;
+
+/** What can be meant when partitions are reported: what is found by its status cannot. */
+const ReportSelector = z.discriminatedUnion("type", [
+  RangeSelector.omit({ only: true, as_of: true }),
+  ExplicitSelector.omit({ only: true, as_of: true }),
+  FilterSelector.omit({ only: true, as_of: true }),
+  AllSelector.omit({ only: true, as_of: true }),
+]);
+
+/** Partitions that were made elsewhere. */
+export const ReportPartitionsBody = z
+  .strictObject({
+    request_id: z.string().min(1).max(200).optional(),
+    items: z
+      .array(
+        z.strictObject({
+          selector: ReportSelector,
+          /** When they were made; now when it is left out. */
+          materialized_at: QueryInstant.optional(),
+          code_version: z.string().min(1).max(200).optional(),
+          /** At most 16,000 characters of JSON. */
+          metadata: JsonValue.refine(
+            (value) => JSON.stringify(value).length <= METADATA_LENGTH_MAX,
+            { error: `must not be longer than ${METADATA_LENGTH_MAX} characters of JSON` },
+          ).optional(),
+        }),
+      )
+      .min(1)
+      .max(1_000),
+  })
+  .meta({ id: "ReportPartitions" });
+export type ReportPartitionsBody = z.infer<typeof ReportPartitionsBody>;
 
 /** The most partitions that one map shows. */
 const MAP_LIMIT_MAX = 1_000_000;
@@ -285,6 +347,20 @@ export const ASSET_OPERATIONS = {
     answer: pageOf(PartitionDocument),
     status: 200,
   },
+  listUpstreamPartitions: {
+    method: "GET",
+    path: `${PARTITIONS_PATH}/upstream`,
+    summary: "Lists the partitions that one partition is made from, with their status",
+    verb: "read",
+    params: AssetParams,
+    query: z.strictObject({
+      ...pageQuery,
+      /** Whose upstream partitions; left out for an asset without partitions. */
+      partition: PartitionKey.optional(),
+    }),
+    answer: UpstreamPartitions,
+    status: 200,
+  },
   mapPartitions: {
     method: "GET",
     path: `${PARTITIONS_PATH}/map`,
@@ -338,6 +414,51 @@ export const ASSET_OPERATIONS = {
     body: AddKeysBody,
     bodyBytesMax: DOCUMENT_BYTES_MAX,
     answer: AddedKeys,
+    status: 202,
+    creates: true,
+    keyField: "request_id",
+  },
+  removePartitionKeys: {
+    method: "POST",
+    path: `${PARTITIONS_PATH}/remove`,
+    summary: "Removes keys from an asset with dynamic partitions; what is known of them stays",
+    verb: "write",
+    params: AssetParams,
+    body: RemoveKeysBody,
+    bodyBytesMax: DOCUMENT_BYTES_MAX,
+    answer: RemovedKeys,
+    status: 202,
+    creates: true,
+    keyField: "request_id",
+  },
+  reportPartitions: {
+    method: "POST",
+    path: `${PARTITIONS_PATH}/report`,
+    summary: "Records partitions as materialized that were made elsewhere, at most 10,000",
+    verb: "write",
+    params: AssetParams,
+    body: ReportPartitionsBody,
+    bodyBytesMax: DOCUMENT_BYTES_MAX,
+    answer: z.strictObject({ ...accepted, reported: Count }).meta({ id: "ReportedPartitions" }),
+    status: 202,
+    creates: true,
+    keyField: "request_id",
+  },
+  forgetPartitions: {
+    method: "POST",
+    path: `${PARTITIONS_PATH}/forget`,
+    summary: "Takes reports of partitions back; what a run made last stays as it is",
+    verb: "write",
+    params: AssetParams,
+    body: z.strictObject({
+      request_id: z.string().min(1).max(200).optional(),
+      selector: ReportSelector,
+    }),
+    bodyBytesMax: DOCUMENT_BYTES_MAX,
+    /** How many were last materialized by a report, and how many were not. */
+    answer: z
+      .strictObject({ ...accepted, forgotten: Count, left: Count })
+      .meta({ id: "ForgottenPartitions" }),
     status: 202,
     creates: true,
     keyField: "request_id",

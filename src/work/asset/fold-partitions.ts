@@ -1,11 +1,12 @@
 import { present } from "../../kernel/errors.ts";
 import type { Instant } from "../../kernel/instant.ts";
 import { keyText } from "../../kernel/table.ts";
-import type { Touch } from "../fold.ts";
+import type { Folding, Touch } from "../fold.ts";
 import type { Rows } from "../rows.ts";
 import type { TaskResultField } from "../run/events.ts";
 import type { AttemptOutcome, RunRow, TaskRow } from "../run/rows.ts";
-import { type EndedAttempt, BlockEdit, blockOf, saidOf } from "./partition-blocks.ts";
+import { type EndedAttempt, BlockEdit, blockOf } from "./partition-blocks.ts";
+import { saidOf } from "./partition-metadata.ts";
 
 /** What the attempts of an event have in common. */
 type AttemptChange = {
@@ -40,18 +41,27 @@ export class BlockChanges {
   }
 
   write(): void {
+    const { partitionBlocks } = this.#rows;
     for (const edit of this.#edits.values()) {
       const row = edit.done();
-      if (row !== null) this.#rows.partitionBlocks.put(row);
+      if (row === null) continue;
+      if (row.tried === 0) partitionBlocks.delete(row.asset_key, row.block);
+      else partitionBlocks.put(row);
     }
   }
 }
+
+/** What a result says of its partitions. */
+type Ended = Pick<
+  TaskResultField,
+  "asset_key" | "partition_keys" | "code_version" | "metadata" | "outcome"
+>;
 
 /** Every attempt is remembered on its partitions; only a success moves the materialization. */
 export function recordAttempts(
   change: AttemptChange,
   task: Pick<TaskRow, "started_pos">,
-  result: TaskResultField,
+  result: Ended,
   exceptions: ReadonlyMap<number, { outcome: "FAILED" | "SKIPPED" }>,
 ): void {
   const { asset_key, code_version } = result;
@@ -87,7 +97,7 @@ export function touchesOfPartitions({
   asset_key,
   partition_keys,
   metadata,
-}: TaskResultField): Touch[] {
+}: Pick<Ended, "asset_key" | "partition_keys" | "metadata">): Touch[] {
   const touches: Touch[] = [];
   const isOfItsOwn = saidOf(metadata)?.isApart === true;
   let last: string | null = null;
@@ -99,3 +109,56 @@ export function touchesOfPartitions({
   }
   return touches;
 }
+
+/** What stands in the place of a run where somebody said that a partition was made elsewhere. */
+const REPORT = "report:";
+
+/** Who reported the materialization that has this in the place of its run; null for a run's own. */
+export function reporterIn(runId: string | null): string | null {
+  return runId?.startsWith(REPORT) === true ? runId.slice(REPORT.length) : null;
+}
+
+const partitionsReported: Folding<"PartitionsReported"> = {
+  // A report is a thing of its own: it is found by where it stands.
+  subject: (_data, pos) => pos,
+  touches: ({ asset_key, items }) => [
+    ["assetStatus", [asset_key]],
+    ...items.flatMap((item) => touchesOfPartitions({ asset_key, ...item })),
+  ],
+  apply(rows, { data, pos, occurred_at }) {
+    const { asset_key, reported_by, items } = data;
+    const blocks = new BlockChanges(rows);
+    const run = { run_id: `${REPORT}${reported_by}` };
+    for (const { materialized_at: at, ...item } of items) {
+      const change = { rows, run, pos, at, made: new Set<string>(), blocks };
+      const ended = { asset_key, outcome: "SUCCEEDED" as const, ...item };
+      recordAttempts(change, { started_pos: pos }, ended, new Map());
+    }
+    blocks.write();
+    rows.assetStatus.put({
+      asset_key,
+      last_materialization_at: occurred_at,
+      last_materialization_pos: pos,
+    });
+  },
+};
+
+const partitionsForgotten: Folding<"PartitionsForgotten"> = {
+  subject: (_data, pos) => pos,
+  touches: ({ asset_key, partition_keys }) =>
+    touchesOfPartitions({ asset_key, partition_keys, metadata: undefined }),
+  apply(rows, { data: { asset_key, partition_keys } }) {
+    const blocks = new BlockChanges(rows);
+    for (const key of partition_keys) {
+      const wasApart = blocks.of(asset_key, key).forget(key);
+      if (wasApart) rows.partitionMetadata.delete(asset_key, key);
+    }
+    blocks.write();
+  },
+};
+
+/** The foldings of what is said of partitions from elsewhere. */
+export const PARTITION_FOLDS = {
+  PartitionsReported: partitionsReported,
+  PartitionsForgotten: partitionsForgotten,
+};

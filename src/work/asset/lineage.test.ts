@@ -1,5 +1,6 @@
 import { describe, expect, test } from "vitest";
-import { downstreamOf, groupByDefinition, topologicalOrder, upstreamCycle } from "./lineage.ts";
+import { groupByDefinition, topologicalOrder, upstreamCycle } from "./lineage.ts";
+import { downstreamOf, selectAssets, upstreamOf } from "./select-assets.ts";
 import { AssetSpec } from "../definition/spec.ts";
 
 const DAILY = { type: "daily", start: "2025-01-01" };
@@ -97,5 +98,90 @@ describe("downstreamOf", () => {
     ];
 
     expect(downstreamOf(assets, "a")).toEqual(["a", "b", "c"]);
+  });
+});
+
+describe("selectAssets", () => {
+  const labelled = (spec: AssetSpec, labels: Record<string, string>): AssetSpec => ({
+    ...spec,
+    labels,
+  });
+  const assets: AssetSpec[] = [
+    { ...asset("feed", DAILY), external: true },
+    labelled(asset("orders", DAILY, { feed: identity }), { team: "growth", group: "raw" }),
+    labelled(asset("sales", DAILY, { orders: identity }), { team: "growth", constructor: "x" }),
+    asset("report", MONTHLY, { sales: timeWindow }),
+    asset("other", DAILY),
+  ];
+
+  test("takes what an asset is made from, what is made from it, or both, without what is made elsewhere", () => {
+    expect(upstreamOf(assets, "report")).toEqual(["feed", "orders", "report", "sales"]);
+    expect(selectAssets(assets, ["+sales"])).toEqual(["orders", "sales"]);
+    expect(selectAssets(assets, ["sales+"])).toEqual(["report", "sales"]);
+    expect(selectAssets(assets, ["+sales+"])).toEqual(["orders", "sales", "report"]);
+    expect(selectAssets(assets, ["other", "sales+", "+sales"])).toEqual([
+      "other",
+      "report",
+      "sales",
+      "orders",
+    ]);
+  });
+
+  test("takes assets by a label, and by the label group", () => {
+    expect(selectAssets(assets, ["label:team=growth"])).toEqual(["orders", "sales"]);
+    expect(selectAssets(assets, ["group:raw", "label:constructor=x"])).toEqual(["orders", "sales"]);
+  });
+
+  test("says which values a label has when nobody has this one", () => {
+    expect(() => selectAssets(assets, ["label:team=sale"])).toThrow(
+      "No asset has the label team=sale: its values are growth.",
+    );
+    expect(() => selectAssets(assets, ["label:toString=1"])).toThrow("none has a label toString.");
+  });
+
+  test("leaves keys that nobody has to be refused by name", () => {
+    expect(selectAssets(assets, ["nobody", "+nothing"])).toEqual(["nobody", "nothing"]);
+    expect(selectAssets(assets, ["feed"])).toEqual(["feed"]);
+  });
+
+  test("walks through each asset once, however many words reach it", () => {
+    let walked = 0;
+    const chain = Array.from({ length: 300 }, (_, at): AssetSpec => {
+      const { upstream, ...rest } = asset(
+        `a${at}`,
+        DAILY,
+        at === 0 ? {} : { [`a${at - 1}`]: identity },
+      );
+      const counted = upstream.map((each) => ({
+        ...each,
+        get asset_key() {
+          walked += 1;
+          return each.asset_key;
+        },
+      }));
+      return { ...rest, upstream: counted };
+    });
+    const words = chain.map(({ asset_key }) => `+${asset_key}+`);
+    expect(selectAssets(chain, words)).toHaveLength(300);
+    expect(walked).toBeLessThanOrEqual(2 * 300);
+    expect(selectAssets(chain, ["+a2", "a2+", "+a1+"]).slice(0, 5)).toEqual([
+      "a0",
+      "a1",
+      "a2",
+      ...chain
+        .map(({ asset_key }) => asset_key)
+        .slice(3)
+        .toSorted()
+        .slice(0, 2),
+    ]);
+  });
+
+  test("refuses words that select nothing but what is made elsewhere", () => {
+    const elsewhere = [labelled({ ...asset("feed", DAILY), external: true }, { group: "feeds" })];
+    for (const word of ["+feed", "feed+", "group:feeds"]) {
+      expect(() => selectAssets(elsewhere, [word]), word).toThrow(
+        `${word} selects only what is made elsewhere and never run here: feed.`,
+      );
+    }
   });
 });

@@ -84,22 +84,6 @@ export function groupByDefinition(assets: readonly AssetSpec[]): AssetSpec[][] {
     .map((group) => group.assets);
 }
 
-/** The keys of the asset and of everything that is made from it, directly or not, by key. */
-export function downstreamOf(assets: readonly AssetSpec[], assetKey: string): string[] {
-  const direct = new Map<string, string[]>();
-  for (const asset of assets) {
-    for (const { asset_key } of asset.upstream) {
-      direct.set(asset_key, [...(direct.get(asset_key) ?? []), asset.asset_key]);
-    }
-  }
-  const reached = new Set([assetKey]);
-  // A set may grow while it is walked, and what is added is walked too.
-  for (const key of reached) {
-    for (const next of direct.get(key) ?? []) reached.add(next);
-  }
-  return [...reached].toSorted();
-}
-
 function upstreamAmong(asset: AssetSpec, byKey: ReadonlyMap<string, AssetSpec>): AssetSpec[] {
   return asset.upstream
     .map(({ asset_key }) => byKey.get(asset_key))

@@ -2,7 +2,7 @@ import { describe, expect, test } from "vitest";
 import { LedgerWorld } from "../../../test/properties/ledger-world.ts";
 import type { Rows } from "../rows.ts";
 import { RowsMissing } from "../working-set.ts";
-import { addPartitionKeys } from "../definition/commands.ts";
+import { addPartitionKeys } from "../definition/partition-keys.ts";
 import { requestRun } from "../run/request.ts";
 
 const KEYS = Array.from({ length: 1_200 }, (_, index) => `k${index}`);

@@ -1,10 +1,12 @@
 import { PawlError, present } from "../../kernel/errors.ts";
+import type { Interval } from "../../kernel/intervals.ts";
 import type { DynamicKeys, Keyspace } from "../../kernel/keyspace/keyspace.ts";
 import { keyspaceOf } from "../../kernel/keyspace/keyspace-of.ts";
 import type { Rows } from "../rows.ts";
 import type { Condition, Key } from "../../kernel/table.ts";
 import { RowsMissing } from "../working-set.ts";
 import type { AssetSpec } from "../definition/spec.ts";
+import { isAssetSelection, selectAssets, wordsText } from "./select-assets.ts";
 import type { SyncSpec } from "../sync/spec.ts";
 import type { Context } from "../decision.ts";
 
@@ -22,6 +24,67 @@ export function currentAsset(rows: Rows, assetKey: string): PinnedAsset {
 export function currentAssets(rows: Rows, assetKeys: readonly string[]): PinnedAsset[] {
   needAssets(rows, assetKeys);
   return assetKeys.map((key) => currentAsset(rows, key));
+}
+
+/**
+ * The current specs of assets that are to be made, named by key or selected as `selectAssets` takes it;
+ * refuses unknown ones, and those made elsewhere.
+ */
+export function assetsToMake(rows: Rows, words: readonly string[]): PinnedAsset[] {
+  const assets = currentAssets(rows, words.some(isAssetSelection) ? selected(rows, words) : words);
+  refuseExternal(assets);
+  return assets;
+}
+
+/** Refuses what is made elsewhere now, of assets that are to be made as they were once. */
+export function refuseMadeElsewhere(rows: Rows, assetKeys: readonly string[]): void {
+  needAssets(rows, assetKeys);
+  const known = assetKeys.filter((key) => rows.definitions.get("asset", key) !== null);
+  refuseExternal(known.map((key) => currentAsset(rows, key)));
+}
+
+function refuseExternal(assets: readonly PinnedAsset[]): void {
+  const external = assets.find(({ spec }) => spec.external === true);
+  if (external === undefined) return;
+  const { asset_key } = external.spec;
+  throw new PawlError(
+    "INPUT_INVALID",
+    `${asset_key} is external: it is made elsewhere and never run here. Leave it out, or record what ` +
+      `was made with \`pawl partitions report ${asset_key}\`.`,
+    { details: { asset_key } },
+  );
+}
+
+/** Most assets that one request may be about, and that there may be for it to select them by other things than keys. */
+const ASSETS_OF_REQUEST_MAX = 1_000;
+const ASSETS_SEARCHED_MAX = 10_000;
+
+function selected(rows: Rows, words: readonly string[]): string[] {
+  const where: Condition[] = [{ cell: "kind", is: "=", value: "asset" }];
+  const names = rows.definitions.find(where, [{ cell: "name" }], ASSETS_SEARCHED_MAX + 1);
+  if (names.length > ASSETS_SEARCHED_MAX) {
+    throw new PawlError(
+      "SELECTION_TOO_LARGE",
+      `There are more than ${ASSETS_SEARCHED_MAX} assets, too many to be searched for ${wordsText(words)}; ` +
+        "name them by key.",
+      { details: { selection: words } },
+    );
+  }
+  const all = currentAssets(
+    rows,
+    names.map(({ name }) => name),
+  );
+  const keys = selectAssets(
+    all.map(({ spec }) => spec),
+    words,
+  );
+  if (keys.length <= ASSETS_OF_REQUEST_MAX) return keys;
+  throw new PawlError(
+    "SELECTION_TOO_LARGE",
+    `${wordsText(words)} select ${keys.length} assets, more than the ${ASSETS_OF_REQUEST_MAX} that one ` +
+      "request may be about; select fewer.",
+    { details: { selection: words, assets: keys.length } },
+  );
 }
 
 /** Has the definitions and the specs of all these assets loaded, as far as there are any. */
@@ -112,10 +175,13 @@ function needNeighbours(rows: Rows, name: string, ordinal: number): void {
   rows.dynamicKeys.need(Array.from({ length }, (_, index): Key => [name, from + index]));
 }
 
+const NONE: readonly Interval[] = [];
+
 /** The keys of dynamic partition definitions, read from rows. */
 export function dynamicKeysOf(rows: Rows): Required<DynamicKeys> {
   return {
     count: (name) => rows.dynamicDefinitions.get(name)?.key_count ?? 0,
+    removed: (name) => rows.dynamicDefinitions.get(name)?.removed ?? NONE,
     keyAt: (name, ordinal) => keyAt(rows, name, ordinal),
     indexOf: (name, key) => ordinalsOf(rows, name, [key])[0] ?? null,
     indexesOf: (name, keys) => ordinalsOf(rows, name, keys),

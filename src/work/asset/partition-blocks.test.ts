@@ -12,13 +12,11 @@ import {
   blockOf,
   keysInBlock,
   materializedIn,
-  metadataAt,
-  needMetadata,
   partitionAt,
   partitionIn,
   partitionsIn,
-  saidOf,
 } from "./partition-blocks.ts";
+import { metadataAt, needMetadata, saidOf } from "./partition-metadata.ts";
 import {
   PARTITION_BLOCKS,
   PARTITION_METADATA,

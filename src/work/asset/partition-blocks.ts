@@ -2,6 +2,7 @@ import { canonicalJson, type Json } from "../../kernel/canonical.ts";
 import { type AnyRow, compareText, type Key, keyText, type Table } from "../../kernel/table.ts";
 import type { Instant } from "../../kernel/instant.ts";
 import type { Readable, Rows } from "../rows.ts";
+import type { Said } from "./partition-metadata.ts";
 import {
   type AttemptOutcome,
   type BlockAttempt,
@@ -158,7 +159,7 @@ export async function loadPartitions(
 }
 
 /** The place of a key in its block; -1 when a bucket does not have it. */
-function placeIn({ block, keys }: PartitionBlockRow, key: string): number {
+export function placeIn({ block, keys }: PartitionBlockRow, key: string): number {
   const digits = digitsOf(block);
   if (digits !== null) return placeOf(key, digits);
   return keys?.indexOf(key.slice(prefixOf(block).length)) ?? -1;
@@ -273,42 +274,6 @@ function keysAt({ block, keys }: BlockPlaces): (place: number) => string {
   };
 }
 
-/** Characters of JSON that metadata may have to be in its partition's block. */
-const METADATA_INSIDE_MAX = 256;
-
-/** What a materialization said of itself, and whether that is too large for a block. */
-type Said = { readonly value: Json; readonly isApart: boolean };
-
-/** Takes the measure of metadata; null when there is none. */
-export function saidOf(metadata: Json | undefined): Said | null {
-  if (metadata === undefined || metadata === null) return null;
-  const isApart = canonicalJson(metadata).length > METADATA_INSIDE_MAX;
-  return { value: metadata, isApart };
-}
-
-/** What a partition's last materialization said of itself. */
-export function metadataAt(rows: Rows, assetKey: string, key: string): Json {
-  const found = metadataFound(rows, assetKey, key);
-  if (found === undefined) return null;
-  if (found.length === 3) return found[2];
-  return rows.partitionMetadata.get(assetKey, key)?.metadata ?? null;
-}
-
-function metadataFound(rows: Rows, assetKey: string, key: string): BlockMetadata | undefined {
-  const block = rows.partitionBlocks.get(assetKey, blockOf(key));
-  if (block === null || block.metadata === null) return undefined;
-  const place = placeIn(block, key);
-  return block.metadata.find(([from, to]) => from <= place && place <= to);
-}
-
-/** Makes sure that the metadata of partitions is in memory, with one load for all that is missing. */
-export function needMetadata(rows: Rows, keys: readonly Key[]): void {
-  needPartitions(rows, keys);
-  const isRowOfItsOwn = ([assetKey, key]: Key): boolean =>
-    metadataFound(rows, String(assetKey), String(key))?.length === 2;
-  rows.partitionMetadata.need(keys.filter(isRowOfItsOwn));
-}
-
 /** An attempt at a partition that has ended. */
 export type EndedAttempt = {
   readonly run_id: string;
@@ -390,6 +355,17 @@ export class BlockEdit {
     return wasApart ? "made, no longer apart" : "made";
   }
 
+  /** Forgets all that is known of a partition; answers whether its metadata is in a row of its own. */
+  forget(key: string): boolean {
+    const place = this.#placeOf(key);
+    const wasApart = this.#metadata[place] === APART;
+    this.#isChanged = true;
+    this.#last[place] = -1;
+    this.#made[place] = -1;
+    this.#metadata[place] = undefined;
+    return wasApart;
+  }
+
   #placeOf(key: string): number {
     if (this.#digits !== null) return placeOf(key, this.#digits);
     const own = key.slice(prefixOf(this.#block).length);
@@ -403,11 +379,12 @@ export class BlockEdit {
   }
 
   #indexOf(attempt: EndedAttempt): number {
-    // What ended at one pos has its run and its time in common.
+    // What ended at one pos has its run in common.
     for (let index = this.#attempts.length - 1; index >= 0; index--) {
-      const [, , start_pos, pos, outcome, code_version] = this.#attempts[index] as BlockAttempt;
+      const [, at, start_pos, pos, outcome, code_version] = this.#attempts[index] as BlockAttempt;
       const isSame =
         pos === attempt.pos &&
+        at === attempt.at &&
         start_pos === attempt.start_pos &&
         outcome === attempt.outcome &&
         code_version === attempt.code_version;
@@ -421,8 +398,11 @@ export class BlockEdit {
   done(): PartitionBlockRow | null {
     if (!this.#isChanged) return null;
     const writer = new BlockWriter(this.#attempts);
-    const keys = this.#digits === null ? this.#keys.toSorted(compareText) : null;
-    for (let place = 0; place < this.#last.length; place++) {
+    // A bucket lists what was tried, and nothing else.
+    const isTried = (_key: string, place: number): boolean => (this.#last[place] ?? -1) >= 0;
+    const keys = this.#digits === null ? this.#keys.filter(isTried).toSorted(compareText) : null;
+    const size = keys?.length ?? this.#last.length;
+    for (let place = 0; place < size; place++) {
       const from = keys === null ? place : (this.#placesOfKeys.get(keys[place] ?? "") ?? place);
       const last = this.#last[from] ?? -1;
       if (last >= 0) writer.add(place, last, this.#made[from] ?? -1, this.#metadata[from]);

@@ -136,8 +136,12 @@ export type LookedAt = Place & {
 /** Why a partition is stale, and since when; never materialized is since no time. */
 export type Stale = { reason: StaleReason; since: Instant | null };
 
-/** Why a partition is stale at `now`, by the first reason that applies; null when it is not. */
+/**
+ * Why a partition is stale at `now`, by the first reason that applies; null when it is not. One that the
+ * definition no longer has is never stale: it is not made again.
+ */
 export function staleness(rows: Rows, lookedAt: LookedAt, now: Instant): Stale | null {
+  if (lookedAt.ordinal === null) return null;
   const own = ownReason(lookedAt);
   if (own !== null) return own;
   const row = present(lookedAt.row, "what is not stale by itself was materialized");
@@ -271,6 +275,23 @@ function upstreamMapper(places: readonly Place[]): (place: Place) => Mapped[] {
 }
 
 type Sides = { upstream: Upstream; below: Keyspace; above: Keyspace };
+
+/**
+ * What a partition is made from, asset by asset: the ordinals of each; null where it is made from
+ * everything there is of it.
+ */
+export function madeFrom(
+  place: Place,
+): { asset_key: string; ordinals: readonly Interval[] | null }[] {
+  const { view, ordinal } = place;
+  const sides = ordinal === null ? [] : sidesOf(view, [place]);
+  return view.upstream.map((upstream) => {
+    const side = sides.find((each) => each.upstream === upstream);
+    const { asset_key, mapping } = upstream;
+    if (side === undefined || ordinal === null) return { asset_key, ordinals: null };
+    return { asset_key, ordinals: upstreamOrdinals(mapping, side.below, side.above, ordinal) };
+  });
+}
 
 /** Both sides of each mapping, with what it asks about the places known. */
 function sidesOf({ keyspace, upstream: every }: AssetView, places: readonly Place[]): Sides[] {

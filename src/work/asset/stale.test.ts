@@ -3,7 +3,7 @@ import { LedgerWorld, refsOf } from "../../../test/properties/ledger-world.ts";
 import type { Selector } from "../../kernel/keyspace/selector.ts";
 import type { TaskRef } from "../run/protocol.ts";
 import { DEFAULT_RETRY } from "../definition/spec.ts";
-import { addPartitionKeys } from "../definition/commands.ts";
+import { addPartitionKeys, removePartitionKeys } from "../definition/partition-keys.ts";
 import { createBackfill } from "../backfill/create.ts";
 import {
   collectStale,
@@ -11,6 +11,7 @@ import {
   type CollectStaleOptions,
   addToSurvey,
   beginStaleSurvey,
+  pageOfSurvey,
   type StaleSurvey,
 } from "./stale.ts";
 
@@ -75,7 +76,7 @@ function collect(
 /** The stale partitions of an asset by their keys. */
 function staleOf(world: LedgerWorld, asset: string): Record<string, string> {
   const { found } = collect(world, [asset]);
-  return Object.fromEntries(found.map(({ key, reason }) => [key, reason]));
+  return Object.fromEntries(found.map(({ key, reason }) => [key, String(reason)]));
 }
 
 function keysOf({ found }: CollectedStale): string[] {
@@ -418,5 +419,36 @@ describe("staleTargets", () => {
     const again = survey(world, "grid");
     world.publish({ asset_key: "grid", partitions: { type: "static", keys: ["a"] } });
     expect(() => create(world, "grid", again)).toThrow("The partitions of grid changed");
+  });
+
+  test("I86: refuses when keys were removed while it was looked, also when they are back by now", () => {
+    const world = new LedgerWorld();
+    world.publish({ asset_key: "list", partitions: TENANTS });
+    for (const key of ["w", "x", "y", "z"]) addKey(world, "list", key);
+    const begun = world.evaluate(beginStaleSurvey(["list"])).result;
+    const look = (from: number) =>
+      world.evaluate((rows) => ({
+        events: [],
+        result: pageOfSurvey(rows, begun, {
+          budget: 2,
+          limit: 100,
+          from: { asset_index: 0, ordinal: from },
+        }),
+      })).result;
+    const first = look(0);
+    addToSurvey(begun, first);
+    expect(first.found.map(({ key }) => key)).toEqual(["w", "x"]);
+    world.submit(removePartitionKeys({ asset_key: "list", keys: ["w"], request_id: "gone" }));
+    const refused = "The partitions of list changed";
+    expect(() => {
+      // What stands in third place is the fourth key while the first one is away.
+      addToSurvey(begun, look(2));
+      world.submit(addPartitionKeys({ asset_key: "list", keys: ["w"], request_id: "back" }));
+      create(world, "list", begun);
+    }).toThrow(refused);
+    const parts = world.events.flatMap(({ type, data }) =>
+      type === "KeysSurveyed" ? data.parts : [],
+    );
+    expect(parts).toEqual([]);
   });
 });

@@ -1,12 +1,18 @@
 import {
+  type Only,
+  type Selector,
   type StaleReason,
   type StaleReasons,
   NO_STALE_REASONS,
   type StaleSelector,
   addStaleReasons,
+  onlyOf,
+  selectorAsOf,
 } from "../../kernel/keyspace/selector.ts";
+import type { Selection } from "../../kernel/keyspace/selection.ts";
 import { keysInBlock, needPartitions, partitionAt } from "./partition-blocks.ts";
 import type { Rows } from "../rows.ts";
+import type { PartitionRow } from "../run/rows.ts";
 import type { Condition, Key } from "../../kernel/table.ts";
 import type { Context, Decide } from "../decision.ts";
 import {
@@ -21,10 +27,10 @@ import {
   staleness,
 } from "./partition-status.ts";
 import { canonicalJson } from "../../kernel/canonical.ts";
-import { assert, PawlError, present } from "../../kernel/errors.ts";
+import { assert, PawlError, present, unreachable } from "../../kernel/errors.ts";
 import type { Instant } from "../../kernel/instant.ts";
 import { type Interval, intervalsOf } from "../../kernel/intervals.ts";
-import { boundOf, type Keyspace } from "../../kernel/keyspace/keyspace.ts";
+import { boundOf, type Keyspace, removedIn } from "../../kernel/keyspace/keyspace.ts";
 import { keyspaceOf } from "../../kernel/keyspace/keyspace-of.ts";
 import type { AssetSpec } from "../definition/spec.ts";
 import { currentAssets, dynamicKeysOf, type PinnedAsset } from "./look-up.ts";
@@ -34,11 +40,19 @@ import type { BackfillTarget } from "../backfill/targets.ts";
 /** Assets that one search goes through. */
 const ASSETS_MAX = 100;
 
-/** Where a search for stale partitions goes on: an asset of the list, and an ordinal of it. */
+/**
+ * Where a search for stale partitions goes on: an asset of the list, and an ordinal of it; within a
+ * selection, a place of that.
+ */
 export type StalePlace = { asset_index: number; ordinal: number };
 
-/** A partition that is stale, and why. */
-export type FoundStale = { asset_key: string; ordinal: number; key: string; reason: StaleReason };
+/** A partition that was looked for; why it is stale, where that is what was looked for. */
+export type FoundStale = {
+  asset_key: string;
+  ordinal: number;
+  key: string;
+  reason: StaleReason | null;
+};
 
 /** How far a search goes, and what it is for. */
 export type CollectStaleOptions = {
@@ -48,6 +62,10 @@ export type CollectStaleOptions = {
   limit: number;
   /** Only what is stale for one of these reasons; for any when left out. */
   reasons?: readonly StaleReason[] | undefined;
+  /** What is looked for; what is stale unless it says so. */
+  only?: Only | undefined;
+  /** The partitions of an asset that are looked at; all where it has none here. */
+  within?: ReadonlyMap<string, Selection> | undefined;
   /** Where the search before this one ended. */
   from?: StalePlace | undefined;
 };
@@ -63,8 +81,16 @@ export type CollectedStale = {
 };
 
 /** Partitions of one asset that are to be looked at, and the ordinal after the last of them. */
-type Stretch = { view: AssetView; index: number; places: readonly Unread[]; end: number };
-type Unread = { key: string; ordinal: number };
+type Stretch = {
+  view: AssetView;
+  index: number;
+  places: readonly Unread[];
+  end: number;
+  /** How many there are to be looked at in all. */
+  count: number;
+};
+/** `at` is its place among those that are looked at. */
+type Unread = { key: string; ordinal: number; at: number };
 
 /**
  * The partitions of the assets that are stale now and that no task works on, in the order of the
@@ -77,10 +103,9 @@ export function collectStale(
   context: Pick<Context, "now">,
   options: CollectStaleOptions,
 ): CollectedStale {
-  const { budget, limit, reasons, from = { asset_index: 0, ordinal: 0 } } = options;
-  const isTried = reasons !== undefined && !reasons.includes("NEVER_MATERIALIZED");
-  const stretches = stretchesFrom(rows, assetKeys, context, { budget, from, isTried });
-  const lookedAt = lookAtAll(rows, stretches, budget);
+  const { limit, reasons, only = "stale" } = options;
+  const stretches = stretchesFrom(rows, assetKeys, context, options);
+  const lookedAt = lookAtAll(rows, stretches, options);
   const found: FoundStale[] = [];
   const counts: StaleReasons = { ...NO_STALE_REASONS };
   let failed = 0;
@@ -92,15 +117,38 @@ export function collectStale(
     looked += 1 + each.above.length;
     const { view, key, ordinal } = each;
     if (view.running.has(key)) continue;
-    const reason = staleness(rows, each, context.now)?.reason;
-    if (reason === undefined || reasons?.includes(reason) === false) continue;
+    const reason = only === "stale" ? (staleness(rows, each, context.now)?.reason ?? null) : null;
+    if (reason === null ? !isMeant(only, each.row) : reasons?.includes(reason) === false) continue;
     const asset_key = view.spec.asset_key;
     found.push({ asset_key, ordinal: present(ordinal, "it was asked for"), key, reason });
-    counts[reason] += 1;
+    if (reason !== null) counts[reason] += 1;
     if (isFailed(each.row)) failed += 1;
   }
   const next = placeAfter(stretches, index, assetKeys.length);
   return { found, reasons: counts, failed, next, looked };
+}
+
+/** Whether a partition is what is looked for, by what became of it alone. */
+function isMeant(only: Only, row: PartitionRow | null): boolean {
+  const isMissing = row === null || row.last_materialization_at === null;
+  const hasFailed = row?.last_attempt_outcome === "FAILED";
+  switch (only) {
+    case "missing":
+      return isMissing;
+    case "failed":
+      return hasFailed;
+    case "missing_or_failed":
+      return isMissing || hasFailed;
+    case "stale":
+      return false;
+    default:
+      return unreachable(only);
+  }
+}
+
+/** Whether what was never tried is not looked for. */
+function isAboutTried({ reasons, only }: CollectStaleOptions): boolean {
+  return only === "failed" || reasons?.includes("NEVER_MATERIALIZED") === false;
 }
 
 /** What is to be looked at: as many partitions as the budget has, from however many assets. */
@@ -108,8 +156,10 @@ function stretchesFrom(
   rows: Rows,
   assetKeys: readonly string[],
   context: Pick<Context, "now">,
-  { budget, from, isTried }: { budget: number; from: StalePlace; isTried: boolean },
+  options: CollectStaleOptions,
 ): Stretch[] {
+  const { budget, within, from = { asset_index: 0, ordinal: 0 } } = options;
+  const isTried = isAboutTried(options);
   const stretches: Stretch[] = [];
   let left = Math.max(1, budget);
   const keys = assetKeys.slice(from.asset_index, from.asset_index + Math.min(left, ASSETS_MAX));
@@ -117,24 +167,41 @@ function stretchesFrom(
   for (const [at, view] of assetViews(rows, keys, context).entries()) {
     if (left <= 0) break;
     const first = at === 0 ? from.ordinal : 0;
-    const tried = isTried && countOf(view) - first > left ? triedFrom(rows, view, left) : null;
+    const selection = within?.get(view.spec.asset_key);
+    const count = selection?.count ?? countOf(view);
+    const looks = looksFor(view, options);
+    const isFew = isTried && selection === undefined && count - first > left;
+    const tried = isFew ? triedFrom(rows, view, left) : null;
     const places =
-      tried?.filter(({ ordinal }) => ordinal >= first) ??
-      inOrder(view, first, Math.ceil(left / looksFor(view)));
-    const end = tried === null ? first + places.length : countOf(view);
-    stretches.push({ view, index: from.asset_index + at, places, end });
-    left -= Math.max(1, places.length * looksFor(view));
+      tried?.filter((each) => each.at >= first) ??
+      inOrder(view, selection, first, Math.ceil(left / looks));
+    const end = tried === null ? first + places.length : count;
+    stretches.push({ view, index: from.asset_index + at, places, end, count });
+    left -= Math.max(1, places.length * looks);
   }
   return stretches;
 }
 
 /** What a partition costs at least when its upstream is looked at too; more would be read in vain. */
-function looksFor({ upstream }: AssetView): number {
+function looksFor({ upstream }: AssetView, { only = "stale" }: CollectStaleOptions): number {
+  if (only !== "stale") return 1;
   return 1 + upstream.filter(({ keyspace }) => keyspace !== null).length;
 }
 
-function inOrder(view: AssetView, from: number, limit: number): Unread[] {
-  return keysFrom(view, from, limit).map((key, index) => ({ key, ordinal: from + index }));
+function inOrder(
+  view: AssetView,
+  selection: Selection | undefined,
+  from: number,
+  limit: number,
+): Unread[] {
+  if (selection === undefined || view.keyspace === null) {
+    const keys = keysFrom(view, from, limit);
+    return keys.map((key, index) => ({ key, ordinal: from + index, at: from + index }));
+  }
+  const ordinals = selection.ordinals(from, limit);
+  if ((ordinals.at(-1) ?? 0) >= view.keyspace.count) throw changedMeanwhile(view.spec);
+  const keys = view.keyspace.keysAt(ordinals);
+  return ordinals.map((ordinal, index) => ({ key: keys[index] ?? "", ordinal, at: from + index }));
 }
 
 /** Blocks that are read first, then twice as many: there may be a hundred partitions in each, or one. */
@@ -159,13 +226,17 @@ function triedFrom(rows: Rows, view: AssetView, most: number): Unread[] | null {
   const ordinals = view.keyspace?.indexesOf(keys) ?? keys.map(() => 0);
   const places = keys.flatMap((key, at): Unread[] => {
     const ordinal = ordinals[at] ?? null;
-    return ordinal === null ? [] : [{ key, ordinal }];
+    return ordinal === null ? [] : [{ key, ordinal, at: ordinal }];
   });
   return places.toSorted((one, other) => one.ordinal - other.ordinal);
 }
 
-/** Reads all rows at once, then all that is upstream of them. */
-function lookAtAll(rows: Rows, stretches: readonly Stretch[], budget: number): LookedAt[] {
+/** Reads all rows at once, then all that is upstream of them, where that makes a difference. */
+function lookAtAll(
+  rows: Rows,
+  stretches: readonly Stretch[],
+  { budget, only = "stale" }: CollectStaleOptions,
+): LookedAt[] {
   const keys: Key[] = [];
   for (const { view, places } of stretches) {
     for (const { key } of places) keys.push([view.spec.asset_key, key]);
@@ -176,7 +247,8 @@ function lookAtAll(rows: Rows, stretches: readonly Stretch[], budget: number): L
       return { view, key, ordinal, row: partitionAt(rows, view.spec.asset_key, key) };
     }),
   );
-  return loadUpstream(rows, places, budget);
+  if (only === "stale") return loadUpstream(rows, places, budget);
+  return places.map((place) => ({ ...place, above: [], wholes: [] }));
 }
 
 /** Where to go on when so many of the places were gone through. */
@@ -186,23 +258,25 @@ function placeAfter(
   assetCount: number,
 ): StalePlace | null {
   let left = count;
-  for (const { view, index, places, end } of stretches) {
+  for (const { index, places, end, count: all } of stretches) {
     const next = places[left];
-    if (next !== undefined) return { asset_index: index, ordinal: next.ordinal };
+    if (next !== undefined) return { asset_index: index, ordinal: next.at };
     left -= places.length;
-    if (end < countOf(view)) return { asset_index: index, ordinal: end };
+    if (end < all) return { asset_index: index, ordinal: end };
   }
   const after = (stretches.at(-1)?.index ?? assetCount) + 1;
   return after < assetCount ? { asset_index: after, ordinal: 0 } : null;
 }
 
-/** What was found stale of one asset, and the partitions that it was looked for among. */
+/** What was found of one asset, and the partitions that it was looked for among. */
 type SurveyedAsset = { keyspace: string; ordinals: number[]; reasons: StaleReasons };
 
-/** What was found stale, as of one moment. */
+/** What was found, as of one moment: stale, or what else was looked for. */
 export type StaleSurvey = {
   readonly as_of: Instant;
   readonly assets: ReadonlyMap<string, SurveyedAsset>;
+  /** The partitions that it was looked for among, by asset; all where there are none here. */
+  readonly within?: ReadonlyMap<string, Selection> | undefined;
 };
 
 /** Begins a survey of what is stale: from here on the partitions are those there are now. */
@@ -222,11 +296,32 @@ function keyspaceAt(rows: Rows, { partitions }: AssetSpec, { now }: Pick<Context
 
 /**
  * Tells whether ordinals still mean the same partitions. Keys that come to one dimension are added
- * at its end; among several dimensions they shift all others.
+ * at its end; among several dimensions they shift all others, and so do keys that are removed.
  */
 function fingerprintOf({ partitions }: AssetSpec, keyspace: Keyspace | null): string {
   const bound = partitions?.type === "multi" && keyspace !== null ? boundOf(keyspace) : [];
-  return canonicalJson({ partitions, bound });
+  const removed = keyspace === null ? null : removedIn(keyspace);
+  return canonicalJson({ partitions, bound, removed });
+}
+
+/**
+ * A page of a survey, judged by the time it began at. Refuses where ordinals mean others than when it
+ * began: at its end they may mean the same again, as a key that is removed can be added again.
+ */
+export function pageOfSurvey(
+  rows: Rows,
+  survey: StaleSurvey,
+  options: CollectStaleOptions,
+): CollectedStale {
+  const assetKeys = [...survey.assets.keys()];
+  const then = { now: survey.as_of };
+  const page = collectStale(rows, assetKeys, then, options);
+  const first = options.from?.asset_index ?? 0;
+  const last = page.next?.asset_index ?? assetKeys.length - 1;
+  for (const { spec } of currentAssets(rows, assetKeys.slice(first, last + 1))) {
+    refuseChanged(survey, spec, keyspaceAt(rows, spec, then));
+  }
+  return page;
 }
 
 /** Adds a page of what was found, which comes after all that was added before. */
@@ -234,20 +329,23 @@ export function addToSurvey(survey: StaleSurvey, { found }: CollectedStale): voi
   for (const { asset_key, ordinal, reason } of found) {
     const asset = present(survey.assets.get(asset_key), "what was found was looked for");
     asset.ordinals.push(ordinal);
-    asset.reasons[reason] += 1;
+    if (reason !== null) asset.reasons[reason] += 1;
   }
 }
 
-/** The backfills of what was found: for each group the assets of which anything is stale. */
+/** The backfills of what is stale: for each group the assets of which anything is. */
 export function staleTargets(
   rows: Rows,
   groups: readonly (readonly PinnedAsset[])[],
   selector: StaleSelector,
   survey: StaleSurvey,
 ): BackfillTarget[] {
-  const targets = groups.flatMap((group): BackfillTarget[] => {
-    const assets = group.filter(({ spec }) => foundOf(survey, spec).ordinals.length > 0);
-    return assets.length === 0 ? [] : [targetOf(rows, assets, selector, survey)];
+  const targets = groups.flatMap((assets): BackfillTarget[] => {
+    const { spec } = present(assets[0], "a group has an asset");
+    const keyspace = keyspaceAt(rows, spec, { now: survey.as_of });
+    const { partitions: definition } = spec;
+    const partitions = definition === null || keyspace === null ? null : { definition, keyspace };
+    return foundTarget({ assets, partitions, selector }, survey);
   });
   if (targets.length > 0) return targets;
   throw nothingStale(
@@ -256,46 +354,57 @@ export function staleTargets(
   );
 }
 
-function foundOf({ assets }: StaleSurvey, { asset_key }: AssetSpec): SurveyedAsset {
-  return present(assets.get(asset_key), "each asset was surveyed");
-}
-
-function targetOf(
-  rows: Rows,
-  assets: readonly PinnedAsset[],
-  selector: StaleSelector,
+/** The backfill of what was found of some assets; none where nothing was. */
+export function foundTarget(
+  of: Pick<BackfillTarget, "assets" | "partitions"> & { selector: Selector },
   survey: StaleSurvey,
-): BackfillTarget {
-  const { spec: first } = present(assets[0], "a group has an asset");
-  const keyspace = keyspaceAt(rows, first, { now: survey.as_of });
-  let stale_reasons = NO_STALE_REASONS;
+): BackfillTarget[] {
+  const assets = of.assets.filter(({ spec }) => foundOf(survey, spec).ordinals.length > 0);
+  if (assets.length === 0) return [];
+  const keyspace = of.partitions?.keyspace ?? null;
+  let reasons = NO_STALE_REASONS;
   const byAsset = assets.map(({ spec }): Interval[] => {
     const found = foundOf(survey, spec);
-    if (found.keyspace !== fingerprintOf(spec, keyspace)) throw changedMeanwhile(spec);
-    stale_reasons = addStaleReasons(stale_reasons, found.reasons);
+    refuseChanged(survey, spec, keyspace);
+    reasons = addStaleReasons(reasons, found.reasons);
     return intervalsOf(found.ordinals);
   });
   const parts = partsByAsset(byAsset);
   assert(parts.length > 0, "something was found");
-  const { partitions: definition } = first;
-  return {
-    assets,
-    partitions: definition === null || keyspace === null ? null : { definition, keyspace },
-    selector: { ...selector, as_of: survey.as_of },
-    selection: null,
-    parts,
-    bound: keyspace === null ? [] : boundOf(keyspace),
-    total_partitions: ordinalsIn(parts),
-    total_pairs: pairsOf(parts, assets.length),
-    stale_reasons,
-  };
+  const only = of.selector.type === "stale" ? "stale" : onlyOf(of.selector);
+  return [
+    {
+      assets,
+      partitions: of.partitions,
+      selector: selectorAsOf(of.selector, survey.as_of),
+      selection: null,
+      parts,
+      bound: keyspace === null ? [] : boundOf(keyspace),
+      removed: keyspace === null ? null : removedIn(keyspace),
+      total_partitions: ordinalsIn(parts),
+      total_pairs: pairsOf(parts, assets.length),
+      stale_reasons: only === "stale" ? reasons : null,
+    },
+  ];
+}
+
+function foundOf({ assets }: StaleSurvey, spec: AssetSpec): SurveyedAsset {
+  const found = assets.get(spec.asset_key);
+  // What is selected by lineage or labels may grow by an asset meanwhile.
+  if (found === undefined) throw changedMeanwhile(spec);
+  return found;
+}
+
+function refuseChanged(survey: StaleSurvey, spec: AssetSpec, keyspace: Keyspace | null): void {
+  if (foundOf(survey, spec).keyspace !== fingerprintOf(spec, keyspace)) {
+    throw changedMeanwhile(spec);
+  }
 }
 
 function changedMeanwhile({ asset_key }: AssetSpec): PawlError {
   return new PawlError(
     "PLAN_CHANGED",
-    `The partitions of ${asset_key} changed while it was looked which of them are stale. ` +
-      "Ask again.",
+    `The partitions of ${asset_key} changed while it was looked which of them to take. Ask again.`,
     { details: { asset_key } },
   );
 }

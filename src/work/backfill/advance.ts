@@ -31,6 +31,7 @@ import {
   runPartitions,
 } from "./plan.ts";
 import type { BackfillRow, BackfillState, ChunkPart, ChunkRow } from "./rows.ts";
+import { windowChange } from "./window.ts";
 
 /** Most chunks that one decision plans; the backfill stays dirty while more may be planned. */
 const CHUNKS_PLANNED_MAX = 50;
@@ -38,15 +39,21 @@ const CHUNKS_PLANNED_MAX = 50;
 const ROWS_BESIDE_TASKS = 4;
 
 /**
- * Moves a backfill on: starts it, plans as many chunks as its concurrency and the decision leave room
- * for, pauses it at its failure limit, and ends it when nothing is left.
+ * Moves a backfill on: opens and closes its window, starts it, plans as many chunks as its concurrency
+ * and the decision leave room for, pauses it at its failure limit, and ends it when nothing is left.
  */
 export const planChunks: Controller<BackfillRow> = (rows, backfill, context) => {
   switch (backfill.state) {
     case "PENDING":
-      return mayStart(rows, backfill) ? [stateChanged(backfill, "RUNNING")] : [];
-    case "RUNNING":
-      return planRunning(rows, backfill, context);
+    case "RUNNING": {
+      const isPending = backfill.state === "PENDING";
+      if (isPending && !mayStart(rows, backfill)) return [];
+      const change = windowChange(backfill, context.now);
+      if (change !== null) return [change];
+      if (!isPending) return planRunning(rows, backfill, context);
+      // It stays as it is until it may plan something.
+      return backfill.window_open === 1 ? [stateChanged(backfill, "RUNNING")] : [];
+    }
     case "CANCELLING":
       if (activeChunks(backfill) > 0) {
         return backfill.cancel_runs === 1 ? cancelActiveRuns(rows, backfill, context) : [];
@@ -78,8 +85,11 @@ function planRunning(rows: Rows, backfill: BackfillRow, context: Context): NewEv
     const failed = backfill.chunks_failed + backfill.chunks_cancelled > 0;
     return [stateChanged(backfill, failed ? "FAILED" : "SUCCEEDED")];
   }
+  // Outside its window, too: who decides about it is told at once, not when it opens again.
   const reason = failureLimitReached(rows, backfill);
   if (reason !== null) return [stateChanged(backfill, "PAUSED", { reason, limitReached: true })];
+  // What runs goes on to its end; the time at which it opens leads to the next look.
+  if (backfill.window_open === 0) return [];
 
   const room = backfill.max_concurrent_runs - activeChunks(backfill);
   const count = Math.min(room, pending, CHUNKS_PLANNED_MAX);

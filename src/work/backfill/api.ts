@@ -8,7 +8,7 @@ import {
   ChunkPartitionDocument,
 } from "./documents.ts";
 import { Selector, StaleReasons } from "../../kernel/keyspace/selector.ts";
-import { AssetKey, Labels, RetryPolicy } from "../definition/spec.ts";
+import { AssetSelection, Labels, RetryPolicy } from "../definition/spec.ts";
 import {
   BACKFILL_ALIASES,
   accepted,
@@ -19,6 +19,7 @@ import {
   pageOf,
   pageQuery,
   PosText,
+  QueryInstant,
   readQuery,
   Reason,
   timeQuery,
@@ -104,8 +105,8 @@ const createFields = {
   /** Names the request; the same name never makes a second backfill. */
   client_request_id: z.string().min(1).max(200).optional(),
   /** The assets to fill; `asset_selection` is the same. */
-  assets: z.array(AssetKey).min(1).max(1_000).optional(),
-  asset_selection: z.array(AssetKey).min(1).max(1_000).optional(),
+  assets: z.array(AssetSelection).min(1).max(1_000).optional(),
+  asset_selection: z.array(AssetSelection).min(1).max(1_000).optional(),
   selector: Selector,
   chunk_size: z.int().min(1).max(10_000).default(10),
   max_concurrent_runs: z.int().min(1).max(1_000).default(2),
@@ -128,6 +129,10 @@ const createFields = {
   labels: Labels.optional(),
   config: JsonValue.optional(),
   code_version: z.string().min(1).max(200).optional(),
+  /** Plan no chunk before this time. */
+  start_at: QueryInstant.optional(),
+  /** Plan chunks only in this time of each day, such as `22:00-06:00 Europe/Berlin`; UTC without a zone. */
+  window: z.string().min(1).max(200).optional(),
 };
 
 /** A wish for a backfill. */
@@ -178,6 +183,10 @@ export const BackfillPreview = z
     selector: Selector,
     total_partitions: Count,
     partitions_total: Count,
+    /** How many the selector names in all backfills before `only` leaves any out; null without it. */
+    partitions_selected: Count.nullable(),
+    /** When its first chunk may be planned, by its start and its window; null for at once. */
+    opens_at: InstantText.nullable(),
     total_chunks: Count,
     stale_reasons: StaleReasons.nullable(),
     estimated_runs: Count,
@@ -202,6 +211,21 @@ export const BackfillTransition = z
   })
   .meta({ id: "BackfillTransition" });
 export type BackfillTransition = z.infer<typeof BackfillTransition>;
+
+/** A run of a backfill whose tasks logged something. */
+export const LoggedRunDocument = z
+  .strictObject({
+    run_id: z.string(),
+    chunk_index: Count,
+    /** The times of its first and its last line. */
+    began_at: InstantText,
+    last_at: InstantText,
+    /** What is kept of its log. */
+    bytes: Count,
+    /** Lines that were not kept, as there was no room for them. */
+    dropped: Count,
+  })
+  .meta({ id: "LoggedRun" });
 
 const BackfillParams = z.strictObject({ backfill_id: z.string().min(1).max(100) });
 
@@ -327,6 +351,18 @@ export const BACKFILL_OPERATIONS = {
     params: BackfillParams,
     query: z.strictObject(readQuery),
     answer: ChunkMap,
+    status: 200,
+  },
+  listLoggedRuns: {
+    method: "GET",
+    path: `${BACKFILL_PATH}/logs`,
+    summary:
+      "Lists the runs of a backfill whose tasks logged something, those of the last chunks first; " +
+      "a page may be short and still have a next",
+    verb: "read",
+    params: BackfillParams,
+    query: z.strictObject(pageQuery),
+    answer: pageOf(LoggedRunDocument),
     status: 200,
   },
   listFailures: {

@@ -1,10 +1,11 @@
 import { canonicalJson, type Json } from "../../kernel/canonical.ts";
 import { PawlError, present } from "../../kernel/errors.ts";
-import { msBetween } from "../../kernel/instant.ts";
+import { type Instant, msBetween } from "../../kernel/instant.ts";
 import { expandIntervals, type Interval, intervalsOf } from "../../kernel/intervals.ts";
 import type { Selector, StaleReasons } from "../../kernel/keyspace/selector.ts";
 import type { StaleSurvey } from "../asset/stale.ts";
-import { type Context, DECISION_EVENTS_MAX, type Decide } from "../decision.ts";
+import { type Context, type Decide } from "../decision.ts";
+import { stretchPairs } from "../definition/partition-keys.ts";
 import { CONFIG_LENGTH_SHARED_MAX, type RetryPolicy } from "../definition/spec.ts";
 import { eventBody } from "../envelope.ts";
 import type { EventData, NewEvent } from "../events.ts";
@@ -22,12 +23,19 @@ import {
   runRequested,
 } from "../run/request.ts";
 import { knownBackfill } from "./commands.ts";
+import { timingOf } from "./window.ts";
 import { isTerminalBackfill } from "./fold.ts";
 import { findOverlaps, type Overlap, refuseOverlaps } from "./overlaps.ts";
-import { pagesOf, pairsOf, runPartitions, surveyedPages } from "./plan.ts";
+import { pagesOf, pairsOf, refuseTooScattered, runPartitions, surveyedPages } from "./plan.ts";
 import type { BackfillRow, BackfillState, FailureLimit } from "./rows.ts";
 import { isSurveyed, type SurveyedSelector, surveyRetry } from "./survey.ts";
-import { type BackfillTarget, resolveTargets, surveyedTarget } from "./targets.ts";
+import {
+  type BackfillTarget,
+  isLookedFor,
+  resolveTargets,
+  selectedPairs,
+  surveyedTarget,
+} from "./targets.ts";
 
 /** A wish for a backfill, as the API takes it. */
 export type CreateBackfillInput = {
@@ -49,6 +57,10 @@ export type CreateBackfillInput = {
   labels?: Record<string, string> | undefined;
   config?: Json | undefined;
   code_version?: string | undefined;
+  /** No chunk is planned before. */
+  start_at?: Instant | undefined;
+  /** The time of the day in which chunks are planned, such as `22:00-06:00 Europe/Berlin`. */
+  window?: string | undefined;
 };
 
 /** One of the backfills that a request made. */
@@ -81,12 +93,12 @@ const PARTS_ON_PAGE_MAX = 1_000;
 
 /**
  * Creates a backfill, or several that follow each other when the selection crosses definitions. For
- * a selector of stale partitions, `stale` is what was found before. What a schedule gives its runs was
- * taken when that was published.
+ * a selector whose partitions have to be looked for, `survey` is what was found before. What a schedule
+ * gives its runs was taken when that was published.
  */
 export function createBackfill(
   input: CreateBackfillInput,
-  stale?: StaleSurvey,
+  survey?: StaleSurvey,
   isOfSchedule = false,
 ): Decide<CreatedBackfills> {
   return (rows, context) => {
@@ -96,7 +108,7 @@ export function createBackfill(
 
     if (!isOfSchedule) refuseLongOptions(input, CONFIG_LENGTH_SHARED_MAX);
     refuseTakenId(rows, input.backfill_id);
-    const targets = resolveTargets(rows, input, context, stale);
+    const targets = resolveTargets(rows, input, context, survey);
     if (input.plan_hash !== undefined) refuseChangedPlan(input, targets, context);
     if (input.after_backfill_id !== undefined) knownBackfill(rows, input.after_backfill_id);
     if (!input.allow_overlap) refuseOverlaps(findOverlaps(rows, targets));
@@ -153,7 +165,7 @@ export function retryBackfill(input: RetryBackfillInput): Decide<CreatedBackfill
       selector,
     };
     const survey = surveyRetry(rows, selector);
-    const targets = [surveyedTarget(survey, retry)];
+    const targets = [surveyedTarget(rows, survey, retry)];
     if (!retry.allow_overlap) refuseOverlaps(findOverlaps(rows, targets, survey.related));
     return createdEvents(retry, targets, backfill_id, request, context);
   };
@@ -181,12 +193,14 @@ function inheritedFrom(
     labels: parent.labels,
     config: parent.config,
     code_version: parent.code_version ?? undefined,
+    window: parent.window ?? undefined,
   };
 }
 
 /**
- * The fingerprint of what would be done: the same while the same request means the same work. Keys
- * only ever come to a definition, so the count and the ends tell whether any came to the selection.
+ * The fingerprint of what would be done: the same while the same request means the same work. The count
+ * and the ends tell whether any keys came to the selection, as those that come are new ones at the end
+ * or were removed before.
  */
 export function planHashOf(
   input: CreateBackfillInput,
@@ -198,6 +212,7 @@ export function planHashOf(
     selector: withoutTime(target.selector),
     parts: target.parts,
     ends: endsOf(target),
+    ...(target.removed === null ? {} : { removed: target.removed }),
     total_partitions: target.total_partitions,
     chunk_size: input.chunk_size,
     order: input.order,
@@ -207,8 +222,8 @@ export function planHashOf(
 
 /** The parts say what was found; when it was looked for changes nothing. */
 function withoutTime(selector: Selector): Selector {
-  if (selector.type !== "stale") return selector;
-  const { as_of: _, ...rest } = selector;
+  if (!isLookedFor(selector)) return selector;
+  const { as_of: _, ...rest } = { as_of: undefined, ...selector };
   return rest;
 }
 
@@ -258,6 +273,7 @@ function createdEvents(
       spec_hashes: target.assets.map(({ spec_hash }) => spec_hash),
       partition_selector: target.selector,
       bound: target.bound,
+      ...(target.removed === null ? {} : { removed: target.removed.map(stretchPairs) }),
       total_partitions: target.total_partitions,
       total_pairs: target.total_pairs,
       survey_pages: pages.length,
@@ -275,6 +291,7 @@ function createdEvents(
       code_version: input.code_version ?? null,
       labels: input.labels ?? {},
       config: input.config ?? null,
+      ...timingOf(input, index > 0 || input.after_backfill_id !== undefined, context),
     };
     const idempotency_key =
       index === 0
@@ -379,21 +396,16 @@ const TRIAL: Omit<RunOptions, "config"> = {
   chunk_index: null,
 };
 
-function refuseTooScattered(events: number): void {
-  if (events <= DECISION_EVENTS_MAX) return;
-  throw new PawlError(
-    "SELECTION_TOO_LARGE",
-    `What is selected is too scattered to be written down at once (${events} pages, ` +
-      `at most ${DECISION_EVENTS_MAX}). Create backfills with selectors for parts of it.`,
-  );
-}
-
 /** What a backfill would be. */
 export type PreviewedBackfill = {
   asset_selection: string[];
   selector: Selector;
   total_partitions: number;
   partitions_total: number;
+  /** Partitions of all assets that the selector names, of all backfills, before `only` leaves any out. */
+  partitions_selected: number | null;
+  /** When it may plan its first chunk, where that is not at once. */
+  opens_at: Instant | null;
   total_chunks: number;
   stale_reasons: StaleReasons | null;
   estimated_runs: number;
@@ -410,11 +422,12 @@ const PAST_RUNS_READ = 200;
 /** Shows what a backfill would do; records nothing. */
 export function previewBackfill(
   input: CreateBackfillInput,
-  stale?: StaleSurvey,
+  survey?: StaleSurvey,
 ): Decide<PreviewedBackfill> {
   return (rows, context) => {
     refuseLongOptions(input, CONFIG_LENGTH_SHARED_MAX);
-    const targets = resolveTargets(rows, input, context, stale);
+    const opening = timingOf(input, false, context).timing;
+    const targets = resolveTargets(rows, input, context, survey);
     for (const target of targets) refuseLargeChunks(input, target, context);
     const backfills = targets.map((target) => ({
       asset_selection: target.assets.map(({ spec }) => spec.asset_key),
@@ -428,6 +441,8 @@ export function previewBackfill(
     const result: PreviewedBackfill = {
       ...first,
       selector: target.selector,
+      partitions_selected: selectedPairs(rows, input, context),
+      opens_at: opening?.is_open === false ? opening.changes_at : null,
       estimated_runs: backfills.reduce((sum, { total_chunks }) => sum + total_chunks, 0),
       first_chunk_partitions: firstChunk(input, target),
       overlaps: findOverlaps(rows, targets),

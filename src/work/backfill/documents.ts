@@ -43,6 +43,13 @@ const backfillRow = z.strictObject({
   code_version: z.string().nullable(),
   labels: z.record(z.string(), z.string()),
   config: JsonValue,
+  /** No chunk is planned before. */
+  start_at: InstantText.nullable(),
+  /** The time of the day in which chunks are planned, such as `22:00-06:00 Europe/Berlin`. */
+  window: z.string().nullable(),
+  window_open: Count,
+  /** When its window opens, or closes; when it starts. */
+  window_changes_at: InstantText.nullable(),
   /** Keys of partitions; of each there is a partition in one of the assets or in several. */
   total_partitions: Count,
   survey_pages: Count,
@@ -70,7 +77,7 @@ const backfillRow = z.strictObject({
   started_at: InstantText.nullable(),
   finished_at: InstantText.nullable(),
   row_version: Count,
-}) satisfies z.ZodType<BackfillRow>;
+}) satisfies z.ZodType<Omit<BackfillRow, "removed">>;
 
 /** A backfill as the API shows it: its row, what is pending, and how fast it goes. */
 export const BackfillDocument = backfillRow
@@ -81,12 +88,14 @@ export const BackfillDocument = backfillRow
     cancel_runs: z.boolean(),
     /** Whether it begins although what it comes after has failed. */
     continue_on_failure: z.boolean(),
+    /** Whether chunks may be planned now, by its start and its window. */
+    window_open: z.boolean(),
     display_status: z.enum([...BackfillStateField.options, "PAUSED_WITH_FAILURES"]),
     chunks_pending: Count,
     partitions_pending: Count,
     /** Finished pairs of asset and partition a second, lately; null when it does not run. */
     rate_per_second: z.number().nullable(),
-    /** When it will be done at that rate. */
+    /** When it will be done at that rate; null while its window is closed. */
     eta_at: InstantText.nullable(),
     /** How long it was paused, in pauses that are over; and since when it is paused. */
     paused_ms: Count,

@@ -1,7 +1,14 @@
 import { z } from "zod";
 import { Selector, StaleReasons } from "../../kernel/keyspace/selector.ts";
 import { Labels, RetryPolicy } from "../definition/spec.ts";
-import { ChunkPartField, Count, JsonValue, Sha256 } from "../envelope.ts";
+import {
+  ChunkPartField,
+  Count,
+  InstantText,
+  IntervalPair,
+  JsonValue,
+  Sha256,
+} from "../envelope.ts";
 
 /** How many failed partitions, or what share of all, pause a backfill. */
 export const FailureLimitField = z.union([
@@ -26,6 +33,8 @@ export const BackfillCreated = {
   spec_hashes: z.array(Sha256).min(1),
   partition_selector: Selector,
   bound: z.array(Count),
+  /** The numbers of removed dynamic keys, from and to, by dimension; absent where there are none. */
+  removed: z.array(z.array(IntervalPair)).exactOptional(),
   total_partitions: z.int().positive(),
   /** Pairs of asset and partition. */
   total_pairs: z.int().positive(),
@@ -45,6 +54,24 @@ export const BackfillCreated = {
   code_version: z.string().nullable(),
   labels: Labels,
   config: JsonValue,
+  /** When chunks may be planned, where that is not always. */
+  timing: z
+    .object({
+      start_at: InstantText.nullable(),
+      window: z.string().nullable(),
+      is_open: z.boolean(),
+      changes_at: InstantText.nullable(),
+    })
+    .exactOptional(),
+};
+
+/** The time has come at which chunks may be planned, or may not any more. */
+export const BackfillWindowChanged = {
+  backfill_id: z.string(),
+  backfill_pos: z.int().positive(),
+  is_open: z.boolean(),
+  /** When it changes again; null when it does not. */
+  changes_at: InstantText.nullable(),
 };
 
 /** A page of ordinals that were found for a backfill whose selection is no arithmetic. */

@@ -85,7 +85,7 @@ const backfillCreated: Folding<"BackfillCreated"> = {
     ...(after_backfill_id === null ? [] : [["backfills", [after_backfill_id]] as const]),
   ],
   apply(rows, { data, pos, occurred_at }) {
-    const { total_pairs, request, ...created } = data;
+    const { total_pairs, request, timing, ...created } = data;
     assert(rows.backfills.get(data.backfill_id) === null, "a backfill is created once");
     if (request !== null) {
       const known = rows.requestKeys.get(request.request_key);
@@ -95,6 +95,7 @@ const backfillCreated: Folding<"BackfillCreated"> = {
     rows.backfills.put({
       ...NO_COUNTS,
       ...created,
+      removed: data.removed ?? null,
       continue_on_failure: data.continue_on_failure ? 1 : 0,
       created_pos: pos,
       state: "PENDING",
@@ -102,6 +103,10 @@ const backfillCreated: Folding<"BackfillCreated"> = {
       reason: null,
       failure_limit_reached: 0,
       cancel_runs: 0,
+      start_at: timing?.start_at ?? null,
+      window: timing?.window ?? null,
+      window_open: timing?.is_open === false ? 0 : 1,
+      window_changes_at: timing?.changes_at ?? null,
       followers: [],
       base_chunks: data.total_chunks,
       next_chunk: 0,
@@ -117,6 +122,19 @@ const backfillCreated: Folding<"BackfillCreated"> = {
     if (data.after_backfill_id === null) return;
     const earlier = backfillOf(rows, data.after_backfill_id);
     rows.backfills.put({ ...earlier, followers: [...earlier.followers, data.backfill_id] });
+  },
+};
+
+const windowChanged: Folding<"BackfillWindowChanged"> = {
+  subject: ({ backfill_pos }) => backfill_pos,
+  touches: ({ backfill_id }) => [["backfills", [backfill_id]]],
+  apply(rows, { data, pos }) {
+    rows.backfills.put({
+      ...backfillOf(rows, data.backfill_id),
+      window_open: data.is_open ? 1 : 0,
+      window_changes_at: data.changes_at,
+      row_version: pos,
+    });
   },
 };
 
@@ -141,6 +159,7 @@ const chunkPlanned: Folding<"BackfillChunkPlanned"> = {
     const backfill = backfillOf(rows, backfill_id);
     const before = rows.chunks.get(backfill_id, chunk_index);
     assert(backfill.state === "RUNNING", `${backfill_id} is running when a chunk is planned`);
+    assert(backfill.window_open === 1, `the window of ${backfill_id} is open`);
     assert(
       backfill.chunks_planned + backfill.chunks_running < backfill.max_concurrent_runs,
       `${backfill_id} has room for another chunk`,
@@ -243,6 +262,8 @@ const backfillStateChanged: Folding<"BackfillStateChanged"> = {
       after.chunks_cancelled += pendingChunks(before);
       after.partitions_cancelled += pendingPartitions(before);
       after.pending_tiles = [];
+      // Nothing is due any more.
+      after.window_changes_at = null;
     }
     putBackfill(rows, after);
   },
@@ -364,6 +385,7 @@ function ordinalsOf(parts: readonly ChunkPart[], places: readonly number[]): [nu
 /** The foldings of backfills and their chunks. */
 export const BACKFILL_FOLDS = {
   BackfillCreated: backfillCreated,
+  BackfillWindowChanged: windowChanged,
   KeysSurveyed: keysSurveyed,
   BackfillChunkPlanned: chunkPlanned,
   BackfillChunkSplit: chunkSplit,

@@ -21,7 +21,7 @@ async function storyOf(reader: StoryReader, backfill: BackfillRow): Promise<Stor
   return reader.events({
     after: backfill.created_pos - 1,
     subjects: [backfill.created_pos],
-    types: ["BackfillCreated", "BackfillStateChanged", "BackfillRetuned"],
+    types: ["BackfillCreated", "BackfillStateChanged", "BackfillRetuned", "BackfillWindowChanged"],
     limit: EVENTS_MAX,
   });
 }
@@ -116,6 +116,13 @@ const WORK: ControlledWork<"backfills"> = {
   repeats: true,
   open: [{ where: [OPEN_BACKFILLS], order: [{ cell: "created_pos" }] }],
   page: 10_000,
+  due: {
+    cell: "window_changes_at",
+    where: [{ cell: "state", is: "in", values: ["PENDING", "RUNNING"] }],
+    order: [{ cell: "window_changes_at" }],
+    limit: 1_000,
+    hasTimer: true,
+  },
   changed: ({ backfill_id, finished_at, followers }) =>
     finished_at === null ? [backfill_id] : followers,
 };

@@ -2,7 +2,7 @@ import { describe, expect, test } from "vitest";
 import { runAll, wish } from "../../../test/properties/backfill-world.ts";
 import { LedgerWorld, refusalOf } from "../../../test/properties/ledger-world.ts";
 import type { Selector } from "../../kernel/keyspace/selector.ts";
-import { addPartitionKeys } from "../definition/commands.ts";
+import { addPartitionKeys } from "../definition/partition-keys.ts";
 import { createBackfill } from "./create.ts";
 
 describe("many active backfills of one asset", () => {

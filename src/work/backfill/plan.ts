@@ -1,4 +1,4 @@
-import { assert, present } from "../../kernel/errors.ts";
+import { assert, PawlError, present } from "../../kernel/errors.ts";
 import { expandIntervals, type Interval, intervalsOf } from "../../kernel/intervals.ts";
 import type { DynamicKeys, Keyspace } from "../../kernel/keyspace/keyspace.ts";
 import { pinnedKeyspace } from "../../kernel/keyspace/keyspace-of.ts";
@@ -11,6 +11,7 @@ import { dynamicKeysOf, type PinnedAsset, pinnedSpec } from "../asset/look-up.ts
 import type { RunPartitions } from "../run/request.ts";
 import type { NewEvent } from "../events.ts";
 import { IDEMPOTENCY_KEYS } from "../keys.ts";
+import { DECISION_EVENTS_MAX } from "../decision.ts";
 
 /** A backfill's selection as it was pinned at its creation; never resolved anew. */
 export type BackfillPlan = {
@@ -49,8 +50,9 @@ export function planWith(
     spec_hash,
   }));
   const definition = present(assets[0], "a backfill has an asset").spec.partitions;
+  const { bound, removed } = backfill;
   const keyspace =
-    definition === null ? null : pinnedKeyspace(definition, dynamicKeys, backfill.bound);
+    definition === null ? null : pinnedKeyspace(definition, dynamicKeys, bound, removed);
   const partitions = definition === null || keyspace === null ? null : { definition, keyspace };
   const arithmetic = backfill.survey_pages === 0 && partitions !== null;
   const selection = arithmetic
@@ -358,4 +360,14 @@ export function surveyedPages(
     first_index += count;
     return event;
   });
+}
+
+/** Refuses more pages of surveyed parts than one decision may record. */
+export function refuseTooScattered(events: number): void {
+  if (events <= DECISION_EVENTS_MAX) return;
+  throw new PawlError(
+    "SELECTION_TOO_LARGE",
+    `What is selected is too scattered to be written down at once (${events} pages, ` +
+      `at most ${DECISION_EVENTS_MAX}). Create backfills with selectors for parts of it.`,
+  );
 }

@@ -52,6 +52,8 @@ export const BACKFILLS = defineTable("backfills", ["backfill_id"], {
   partition_selector: fixed(json<Selector>()),
   /** How many keys each dimension had when the selection was resolved. */
   bound: fixed(json<number[]>()),
+  /** The numbers of dynamic keys that were removed when it was made, by dimension; null for none. */
+  removed: fixed(json<Interval[][] | null>()),
   order: fixed(textOf<"ascending" | "descending">()),
   state: textOf<BackfillState>(),
   state_version: int,
@@ -71,6 +73,13 @@ export const BACKFILLS = defineTable("backfills", ["backfill_id"], {
   code_version: fixed(textOf<string | null>()),
   labels: fixed(json<Record<string, string>>()),
   config: fixed(json<Json>()),
+  /** No chunk is planned before. */
+  start_at: fixed(textOf<Instant | null>()),
+  /** The time of the day in which chunks are planned, such as `22:00-06:00 Europe/Berlin`. */
+  window: fixed(textOf<string | null>()),
+  /** Whether chunks may be planned by these two, 0 or 1, and when that changes. */
+  window_open: int,
+  window_changes_at: textOf<Instant | null>(),
   total_partitions: fixed(int),
   survey_pages: fixed(int),
   /** Why its partitions were stale, counted in pairs; null when that is not why it was made. */

@@ -1,8 +1,8 @@
 import { describe, expect, test } from "vitest";
 import { LedgerWorld } from "../../../test/properties/ledger-world.ts";
 import type { Selector } from "../../kernel/keyspace/selector.ts";
-import { addPartitionKeys } from "../definition/commands.ts";
-import { resolveTargets, uniteSelectors } from "./targets.ts";
+import { addPartitionKeys } from "../definition/partition-keys.ts";
+import { beginSurvey, resolveTargets, uniteSelectors } from "./targets.ts";
 import type { DynamicKeys } from "../../kernel/keyspace/keyspace.ts";
 import { keyspaceOf } from "../../kernel/keyspace/keyspace-of.ts";
 import { PartitionDefinition } from "../../kernel/keyspace/definition.ts";
@@ -46,6 +46,54 @@ describe("resolveTargets", () => {
       type: "explicit",
       partition_keys: ["3"],
     });
+  });
+
+  test("takes a range of days for assets of every grain, and records their keys", () => {
+    const world = new LedgerWorld();
+    world.publish(
+      { asset_key: "clicks", partitions: { type: "hourly", start: "2025-01-01" } },
+      { asset_key: "sales", partitions: { type: "daily", start: "2025-01-01" } },
+      { asset_key: "taxes", partitions: { type: "monthly", start: "2024-01" } },
+    );
+    const days = { type: "range" as const, start: "2025-01-02", end: "2025-01-03" };
+    const targets = world.read((rows) =>
+      resolveTargets(
+        rows,
+        { assets: ["clicks", "sales", "taxes"], selector: days },
+        world.context(),
+      ),
+    );
+    expect(
+      targets.map(({ selector, total_partitions }) => ({ selector, total_partitions })),
+    ).toEqual([
+      {
+        selector: { type: "range", start: "2025-01-02T00:00Z", end: "2025-01-03T23:00Z" },
+        total_partitions: 48,
+      },
+      { selector: days, total_partitions: 2 },
+      { selector: { type: "range", start: "2025-01", end: "2025-01" }, total_partitions: 1 },
+    ]);
+  });
+
+  test("looks for what assets selected by lineage mean, and refuses one that came meanwhile", () => {
+    const world = new LedgerWorld();
+    const raw = { asset_key: "raw", partitions: letters };
+    const made = (asset_key: string) => ({
+      asset_key,
+      partitions: letters,
+      upstream: [{ asset_key: "raw", mapping: { type: "identity" } }],
+    });
+    world.publish(raw, made("sum"));
+    const wish = {
+      assets: ["sum", "raw+"],
+      selector: { type: "all" as const, only: "missing" as const },
+    };
+    const survey = world.read((rows) => beginSurvey(wish)(rows, world.context()).result);
+    expect([...survey.assets.keys()]).toEqual(["sum", "raw"]);
+    world.publish(raw, made("sum"), made("later"));
+    expect(() => world.read((rows) => resolveTargets(rows, wish, world.context(), survey))).toThrow(
+      "The partitions of later changed while it was looked which of them to take. Ask again.",
+    );
   });
 
   test("looks the keys of a table up together, however many were added at run time", () => {

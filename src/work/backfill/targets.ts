@@ -4,14 +4,23 @@ import {
   type Interval,
   mergeIntervals,
 } from "../../kernel/intervals.ts";
-import { type Keyspace, type Partitioned, boundOf } from "../../kernel/keyspace/keyspace.ts";
-import { resolveSelector } from "../../kernel/keyspace/resolve-selector.ts";
+import {
+  type Keyspace,
+  type Partitioned,
+  boundOf,
+  removedIn,
+} from "../../kernel/keyspace/keyspace.ts";
+import { resolveSelector, withExactKeys } from "../../kernel/keyspace/resolve-selector.ts";
 import type { Selection } from "../../kernel/keyspace/selection.ts";
 import {
   EXPLICIT_KEYS_MAX,
+  type Only,
+  onlyOf,
   type Pattern,
   type Selector,
+  selectorOfOnly,
   type StaleReasons,
+  wholeSelector,
 } from "../../kernel/keyspace/selector.ts";
 import { canonicalJson } from "../../kernel/canonical.ts";
 import { PawlError, present } from "../../kernel/errors.ts";
@@ -22,10 +31,15 @@ import type { PartitionDefinition } from "../../kernel/keyspace/definition.ts";
 import type { ChunkPart } from "./rows.ts";
 import type { Rows } from "../rows.ts";
 import type { AssetSpec } from "../definition/spec.ts";
-import { currentAssets, dynamicKeysOf, type PinnedAsset } from "../asset/look-up.ts";
+import {
+  assetsToMake,
+  dynamicKeysOf,
+  type PinnedAsset,
+  refuseMadeElsewhere,
+} from "../asset/look-up.ts";
 import { ordinalsIn, pairsOf } from "./plan.ts";
-import type { Context } from "../decision.ts";
-import { staleTargets, type StaleSurvey } from "../asset/stale.ts";
+import type { Context, Decide } from "../decision.ts";
+import { beginStaleSurvey, foundTarget, staleTargets, type StaleSurvey } from "../asset/stale.ts";
 import { isSurveyed, type OutcomeSurvey, surveyOutcomes } from "./survey.ts";
 
 /**
@@ -101,35 +115,122 @@ export type BackfillTarget = {
   /** The surveyed ordinals. */
   parts: ChunkPart[] | null;
   bound: number[];
+  /** The numbers of dynamic keys that each dimension leaves out; null where none does. */
+  removed: readonly (readonly Interval[])[] | null;
   total_partitions: number;
   total_pairs: number;
   /** Why its partitions are stale, when that is what they were selected by. */
   stale_reasons: StaleReasons | null;
 };
 
+/** Assets and which of their partitions are meant. */
+export type Wish = { assets: readonly string[]; selector: Selector };
+
 /**
  * The backfills that a request stands for: one for each partition definition, upstream first. What
- * is stale was looked for before, and is handed in.
+ * has to be looked for, partition by partition, was looked for before and is handed in.
  */
 export function resolveTargets(
   rows: Rows,
-  input: { assets: readonly string[]; selector: Selector },
-  context: Context,
-  stale?: StaleSurvey,
+  input: Wish,
+  context: Pick<Context, "now">,
+  survey?: StaleSurvey,
 ): BackfillTarget[] {
   const { selector } = input;
-  if (isSurveyed(selector)) return [surveyedTarget(surveyOutcomes(rows, selector), input)];
+  if (isSurveyed(selector)) return [surveyedTarget(rows, surveyOutcomes(rows, selector), input)];
   const groups = groupsOf(rows, input.assets);
-  if (selector.type === "stale") {
-    return staleTargets(rows, groups, selector, present(stale, "what is stale was looked for"));
-  }
+  if (selector.type === "stale") return staleTargets(rows, groups, selector, lookedFor(survey));
+  const only = onlyOf(selector);
+  if (only !== undefined) return narrowTargets(rows, groups, selector, only, lookedFor(survey));
+  return selectedTargets(rows, groups, selector, context);
+}
+
+function lookedFor(survey: StaleSurvey | undefined): StaleSurvey {
+  return present(survey, "what has to be looked for was looked for");
+}
+
+/** Whether a request has to be looked for, partition by partition, before it can be decided. */
+export function isLookedFor(selector: Selector): boolean {
+  return selector.type === "stale" || onlyOf(selector) !== undefined;
+}
+
+/** Begins to look for what a request means: among what it selects as it is now. */
+export function beginSurvey({ assets, selector }: Wish): Decide<StaleSurvey> {
+  return (rows, context) => {
+    // Before anything is looked for: what is made elsewhere is refused.
+    const groups = groupsOf(rows, assets);
+    // In the order of the request: a limit takes what comes first.
+    const keys = assetsToMake(rows, assets).map(({ spec }) => spec.asset_key);
+    const { events, result } = beginStaleSurvey(keys)(rows, context);
+    if (onlyOf(selector) === undefined) return { events, result };
+    const within = new Map<string, Selection>();
+    for (const target of selectedTargets(rows, groups, wholeSelector(selector), context)) {
+      const { selection, partitions } = target;
+      // All of them can be gone through without a list, and what was never tried may be passed by.
+      if (selection === null || selection.count === partitions?.keyspace.count) continue;
+      for (const { spec } of target.assets) within.set(spec.asset_key, selection);
+    }
+    return { events, result: { ...result, within } };
+  };
+}
+
+/** How many pairs a request selects before only some of them are taken; null where all of them are. */
+export function selectedPairs(
+  rows: Rows,
+  { assets, selector }: Wish,
+  context: Pick<Context, "now">,
+): number | null {
+  if (onlyOf(selector) === undefined) return null;
+  const groups = groupsOf(rows, assets);
+  const targets = selectedTargets(rows, groups, wholeSelector(selector), context);
+  return targets.reduce((sum, { total_pairs }) => sum + total_pairs, 0);
+}
+
+/** What the selector says of each group, and what is made from that in the later ones. */
+function selectedTargets(
+  rows: Rows,
+  groups: readonly (readonly PinnedAsset[])[],
+  selector: Selector,
+  context: Pick<Context, "now">,
+): BackfillTarget[] {
   const targets: BackfillTarget[] = [];
   for (const assets of groups) targets.push(targetOf(rows, assets, selector, targets, context));
   return targets;
 }
 
+/** Of what is selected, what was found. */
+function narrowTargets(
+  rows: Rows,
+  groups: readonly (readonly PinnedAsset[])[],
+  selector: Selector,
+  only: Only,
+  survey: StaleSurvey,
+): BackfillTarget[] {
+  const all = selectedTargets(rows, groups, wholeSelector(selector), { now: survey.as_of });
+  const found = all.flatMap((target) =>
+    foundTarget({ ...target, selector: selectorOfOnly(target.selector, only) }, survey),
+  );
+  if (found.length > 0) return found;
+  const assets = groups.flat().map(({ spec }) => spec.asset_key);
+  const selected = all.reduce((sum, { total_pairs }) => sum + total_pairs, 0);
+  throw new PawlError(
+    "SELECTION_EMPTY",
+    `None of the ${selected} selected partitions of ${assets.join(", ")} is ${ONLY_TEXTS[only]}, so ` +
+      "there is nothing to fill. What a task works on right now is not counted.",
+    { details: { assets, only, partitions_selected: selected } },
+  );
+}
+
+/** What only some of a selection is, in words. */
+const ONLY_TEXTS: Readonly<Record<Only, string>> = {
+  missing: "missing",
+  failed: "failed",
+  missing_or_failed: "missing or failed",
+  stale: "stale",
+};
+
 function groupsOf(rows: Rows, assetKeys: readonly string[]): PinnedAsset[][] {
-  const assets = currentAssets(rows, assetKeys);
+  const assets = assetsToMake(rows, assetKeys);
   const pinned = new Map(assets.map((asset) => [asset.spec.asset_key, asset]));
   const groups = groupByDefinition([...pinned.values()].map(({ spec }) => spec));
   return groups.map((group) =>
@@ -142,7 +243,7 @@ function targetOf(
   assets: readonly PinnedAsset[],
   asked: Selector,
   earlier: readonly BackfillTarget[],
-  context: Context,
+  context: Pick<Context, "now">,
 ): BackfillTarget {
   const definition = present(assets[0], "a group has an asset").spec.partitions;
   if (definition === null) {
@@ -151,7 +252,8 @@ function targetOf(
   }
   const keyspace = keyspaceOf(definition, dynamicKeysOf(rows), context.now);
   const partitions = { definition, keyspace };
-  const selector = mappedSelector(assets, partitions, earlier) ?? asked;
+  const selector =
+    mappedSelector(assets, partitions, earlier) ?? withExactKeys(definition, keyspace, asked);
   const selection = resolveSelector(definition, keyspace, selector);
   return {
     assets,
@@ -160,6 +262,7 @@ function targetOf(
     selection,
     parts: null,
     bound: boundOf(keyspace),
+    removed: removedIn(keyspace),
     total_partitions: selection.count,
     total_pairs: selection.count * assets.length,
     stale_reasons: null,
@@ -187,6 +290,7 @@ function wholeTarget(assets: readonly PinnedAsset[]): BackfillTarget {
     selection: null,
     parts: null,
     bound: [],
+    removed: null,
     total_partitions: 1,
     total_pairs: assets.length,
     stale_reasons: null,
@@ -226,6 +330,7 @@ function hasAsset(target: BackfillTarget, assetKey: string): boolean {
 
 /** What was found of an earlier backfill, as a target of its own assets. */
 export function surveyedTarget(
+  rows: Rows,
   { parent, plan, parts }: OutcomeSurvey,
   { selector, assets }: { selector: Selector; assets: readonly string[] },
 ): BackfillTarget {
@@ -238,6 +343,7 @@ export function surveyedTarget(
       { details: { assets, expected: parent.asset_selection } },
     );
   }
+  refuseMadeElsewhere(rows, assets);
   return {
     assets: plan.assets,
     partitions: plan.partitions,
@@ -245,6 +351,7 @@ export function surveyedTarget(
     selection: null,
     parts,
     bound: parent.bound,
+    removed: parent.removed,
     total_partitions: ordinalsIn(parts),
     total_pairs: pairsOf(parts, plan.assets.length),
     stale_reasons: null,

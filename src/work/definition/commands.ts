@@ -1,17 +1,14 @@
 import { canonicalJson } from "../../kernel/canonical.ts";
 import { PawlError } from "../../kernel/errors.ts";
-import { dimensionsOf } from "../../kernel/keyspace/definition.ts";
-import { currentAsset, dynamicKeysOf, needAssets } from "../asset/look-up.ts";
+import { currentAsset, needAssets } from "../asset/look-up.ts";
 import { checkLegal, checkVersion, type Expecting } from "../command.ts";
 import type { Decide } from "../decision.ts";
-import { IDEMPOTENCY_KEYS } from "../keys.ts";
 import type { Rows } from "../rows.ts";
 import type { SensorState } from "../sensor/rows.ts";
 import { commandedEntity, entityNotFound, knownEntity } from "./find-entity.ts";
 import { allDefinitions, publicationOf } from "./publish.ts";
 import type { EntitySpec } from "./published-spec.ts";
 import { ENTITY_RULES } from "./rules.ts";
-import type { AssetSpec } from "./spec.ts";
 import { type AssetCatalogue, namedAssets, validateEntity } from "./validate.ts";
 
 /** Where something that acts by itself stands after it was made, changed or deleted. */
@@ -158,61 +155,4 @@ function catalogueFor(rows: Rows, spec: EntitySpec): AssetCatalogue {
       rows.definitions.get("asset", assetKey) === null ? null : currentAsset(rows, assetKey).spec,
     names: () => allDefinitions(rows).flatMap(({ kind, name }) => (kind === "asset" ? [name] : [])),
   };
-}
-
-/** Keys for the dynamic partitions of an asset, or of one of its dimensions. */
-export type AddKeysInput = {
-  asset_key: string;
-  request_id: string;
-  keys: readonly string[];
-  dimension?: string | undefined;
-};
-
-/** What became of the keys. */
-export type KeysAdded = { definition: string; added: number; existing: number; count: number };
-
-/** Adds keys to a dynamic partition definition; those it has already are left alone. */
-export function addPartitionKeys(input: AddKeysInput): Decide<KeysAdded> {
-  return (rows, { principal }) => {
-    const { spec } = currentAsset(rows, input.asset_key);
-    const definition = dynamicName(spec, input.dimension);
-    const known = dynamicKeysOf(rows);
-    const distinct = [...new Set(input.keys)];
-    const ordinals = known.indexesOf(definition, distinct);
-    const fresh = distinct.filter((_, at) => ordinals[at] === null);
-    const count = known.count(definition);
-    const existing = distinct.length - fresh.length;
-    if (fresh.length === 0)
-      return { events: [], result: { definition, added: 0, existing, count } };
-    return {
-      events: [
-        {
-          type: "PartitionKeysAdded",
-          idempotency_key: IDEMPOTENCY_KEYS.partitionKeys(definition, principal, input.request_id),
-          data: { definition, request_id: input.request_id, first_ordinal: count, keys: fresh },
-        },
-      ],
-      result: { definition, added: fresh.length, existing, count: count + fresh.length },
-    };
-  };
-}
-
-function dynamicName(spec: AssetSpec, dimension: string | undefined): string {
-  const dynamic =
-    spec.partitions === null
-      ? []
-      : dimensionsOf(spec.partitions).filter((each) => each.definition.type === "dynamic");
-  const picked =
-    dimension === undefined && dynamic.length === 1
-      ? dynamic[0]
-      : dynamic.find(({ name }) => name === dimension);
-  if (picked?.definition.type === "dynamic") return picked.definition.name;
-  const names = dynamic.map(({ name }) => name).join(", ");
-  throw new PawlError(
-    "INPUT_INVALID",
-    dynamic.length === 0
-      ? `${spec.asset_key} has no dynamic partitions, so no key can be added to it.`
-      : `Say which dimension of ${spec.asset_key} the keys are for: ${names}.`,
-    { details: { asset_key: spec.asset_key, dimension: dimension ?? null } },
-  );
 }

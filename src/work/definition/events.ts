@@ -1,6 +1,6 @@
 import { z } from "zod";
 import { Spec, SpecKind } from "./published-spec.ts";
-import { Count, InstantText, Sha256 } from "../envelope.ts";
+import { Count, InstantText, IntervalPair, Sha256 } from "../envelope.ts";
 
 /** The next time of a schedule: the time in its name, and when it is acted on. */
 export const NextTickField = z.object({ scheduled_for: InstantText, due_at: InstantText });
@@ -31,3 +31,17 @@ export const PartitionKeysAdded = {
   first_ordinal: Count,
   keys: z.array(z.string().min(1)).min(1).max(10_000),
 };
+
+/** Keys of a dynamic definition, ascending by number, and their numbers from and to. */
+const numberedKeys = {
+  definition: z.string(),
+  request_id: z.string(),
+  numbers: z.array(IntervalPair).min(1),
+  keys: z.array(z.string().min(1)).min(1).max(10_000),
+};
+
+/** Keys were removed from a dynamic partition definition; they keep their numbers. */
+export const PartitionKeysRemoved = numberedKeys;
+
+/** Keys that had been removed were added again, each under the number it always had. */
+export const PartitionKeysRestored = numberedKeys;

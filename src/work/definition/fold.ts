@@ -1,4 +1,5 @@
-import { assert } from "../../kernel/errors.ts";
+import { assert, present } from "../../kernel/errors.ts";
+import { countIntervals, mergeIntervals, subtractIntervals } from "../../kernel/intervals.ts";
 import type { EventData } from "../events.ts";
 import type { Rows } from "../rows.ts";
 import type { Folding, Recorded, Touch } from "../fold.ts";
@@ -87,13 +88,54 @@ const partitionKeysAdded: Folding<"PartitionKeysAdded"> = {
   touches: ({ definition }) => [["dynamicDefinitions", [definition]]],
   apply(rows, { data, pos, occurred_at }) {
     const { definition, keys, first_ordinal } = data;
-    const count = rows.dynamicDefinitions.get(definition)?.key_count ?? 0;
+    const before = rows.dynamicDefinitions.get(definition);
+    const count = before?.key_count ?? 0;
     assert(first_ordinal === count, "dynamic keys get the next ordinals");
     for (const [offset, partition_key] of keys.entries()) {
       const ordinal = first_ordinal + offset;
       rows.dynamicKeys.insert({ definition, ordinal, partition_key, added_at: occurred_at });
     }
-    rows.dynamicDefinitions.put({ definition, key_count: count + keys.length, row_version: pos });
+    const removed = before?.removed ?? null;
+    const key_count = count + keys.length;
+    rows.dynamicDefinitions.put({ definition, key_count, removed, row_version: pos });
+  },
+};
+
+const partitionKeysRemoved: Folding<"PartitionKeysRemoved"> = {
+  // Found by where it stands: answers are forgotten, and then a request may come again by its name.
+  subject: (_data, pos) => pos,
+  touches: ({ definition }) => [["dynamicDefinitions", [definition]]],
+  apply(rows, { data, pos }) {
+    const { definition, numbers, keys } = data;
+    const row = present(rows.dynamicDefinitions.get(definition), "only keys that are there go");
+    const before = row.removed ?? [];
+    const removed = mergeIntervals([...before, ...numbers]);
+    assert((numbers.at(-1)?.[1] ?? 0) < row.key_count, "only numbers that were given are removed");
+    assert(
+      countIntervals(removed) === countIntervals(before) + keys.length &&
+        countIntervals(numbers) === keys.length,
+      "a key is removed once",
+    );
+    rows.dynamicDefinitions.put({ ...row, removed, row_version: pos });
+  },
+};
+
+const partitionKeysRestored: Folding<"PartitionKeysRestored"> = {
+  // As a removal.
+  subject: (_data, pos) => pos,
+  touches: ({ definition }) => [["dynamicDefinitions", [definition]]],
+  apply(rows, { data, pos }) {
+    const { definition, numbers, keys } = data;
+    const row = present(rows.dynamicDefinitions.get(definition), "only removed keys come back");
+    const before = row.removed ?? [];
+    const removed = subtractIntervals(before, numbers);
+    assert(
+      countIntervals(removed) === countIntervals(before) - keys.length &&
+        countIntervals(numbers) === keys.length,
+      "only removed keys come back",
+    );
+    const left = removed.length === 0 ? null : removed;
+    rows.dynamicDefinitions.put({ ...row, removed: left, row_version: pos });
   },
 };
 
@@ -101,4 +143,6 @@ const partitionKeysAdded: Folding<"PartitionKeysAdded"> = {
 export const DEFINITION_FOLDS = {
   DefinitionsPublished: definitionsPublished,
   PartitionKeysAdded: partitionKeysAdded,
+  PartitionKeysRemoved: partitionKeysRemoved,
+  PartitionKeysRestored: partitionKeysRestored,
 };

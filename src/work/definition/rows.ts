@@ -1,4 +1,5 @@
 import type { Instant } from "../../kernel/instant.ts";
+import type { Interval } from "../../kernel/intervals.ts";
 import type { Spec } from "./published-spec.ts";
 import { int, json, type RowIn, defineTable, text, textOf } from "../../kernel/table.ts";
 
@@ -45,11 +46,14 @@ export type SpecRow = RowIn<typeof SPECS>;
 /** The table of dynamic partition definitions. */
 export const DYNAMIC_DEFINITIONS = defineTable("dynamic_definitions", ["definition"], {
   definition: text,
+  /** How many keys were ever added. */
   key_count: int,
+  /** The numbers of those that are removed now; null for none. */
+  removed: json<Interval[] | null>(),
   row_version: int,
 });
 
-/** How many keys a dynamic partition definition has. */
+/** How many keys a dynamic partition definition was given, and which of them are removed. */
 export type DynamicDefinitionRow = RowIn<typeof DYNAMIC_DEFINITIONS>;
 
 /** The table of dynamic partition keys. */

@@ -10,6 +10,22 @@ export const AssetKey = z.string().regex(/^[A-Za-z0-9_][A-Za-z0-9_./-]{0,199}$/,
   error: "must be 1 to 200 letters, digits, _ . / - and start with a letter, a digit or _",
 });
 
+/**
+ * Assets as requests select them: by key, `+orders` with all that it is made from, `orders+` with all that is
+ * made from it, by a label with `label:team=growth`, and `group:finance` for the label `group`.
+ */
+export const AssetSelection = z
+  .string()
+  .max(620)
+  .regex(
+    /^(?:\+?[A-Za-z0-9_][A-Za-z0-9_./-]{0,199}\+?|label:[^=]{1,100}=[\s\S]{0,500}|group:[\s\S]{1,500})$/,
+    {
+      error:
+        "must be the key of an asset (letters, digits, _ . / -), with a + before it for all that it is made " +
+        "from, with a + after it for all that is made from it, or label:<name>=<value>, or group:<name>",
+    },
+  );
+
 /** The name of a pool. */
 export const PoolName = AssetKey;
 
@@ -92,6 +108,8 @@ export const AssetSpec = z.strictObject({
     .default(null),
   code_version: z.string().min(1).max(200).nullable().default(null),
   labels: Labels.default({}),
+  /** Made elsewhere, and only reported here; absent for all others. */
+  external: z.literal(true).exactOptional(),
 });
 export type AssetSpec = z.infer<typeof AssetSpec>;
 
@@ -272,13 +290,56 @@ export const NOTIFICATIONS = [
   "move.poisoned",
 ] as const;
 
+/** How the messages of a webhook can be written: as Pawl's own document, or as a service shows them. */
+export const WEBHOOK_FORMATS = ["pawl", "slack", "teams", "discord"] as const;
+
+/** What of many notifications a webhook can be told as one. */
+export const WEBHOOK_DIGESTS = ["backfill"] as const;
+
+/** The longest template: what the service with the shortest messages takes. */
+const TEMPLATE_LENGTH_MAX = 2_000;
+
+/** Most people that one webhook writes to; lists of people are a mail server's business. */
+const EMAIL_ADDRESSES_MAX = 50;
+
+/** What a mail server takes without quotes: the part before the @ may be 64 long, all of it 254. */
+const EMAIL_ADDRESS =
+  /^(?=.{1,254}$)(?=[^@]{1,64}@)[\w!#$%&'*+/=?^`{|}~-]+(?:\.[\w!#$%&'*+/=?^`{|}~-]+)*@[a-z\d](?:[a-z\d-]{0,61}[a-z\d])?(?:\.[a-z\d](?:[a-z\d-]{0,61}[a-z\d])?)*$/i;
+
+/** Whether a text is the bare address of a mailbox, such as `ops@example.com`. */
+export function isEmailAddress(text: string): boolean {
+  return EMAIL_ADDRESS.test(text);
+}
+
+/** A mailbox as `Pawl <pawl@example.com>` or `pawl@example.com`; null when the text is neither. */
+export function mailboxOf(text: string): { name: string; address: string } | null {
+  const [, name = "", address = text] = /^([^<>"\p{Cc}]{1,100}?)\s*<([^<>]+)>$/u.exec(text) ?? [];
+  return isEmailAddress(address) ? { name: name.trim(), address } : null;
+}
+
+/** To whom a webhook sends e-mail; the server that takes it is the operator's. */
+export const WebhookEmail = z.strictObject({
+  to: z.array(z.string().min(1).max(320)).min(1).max(EMAIL_ADDRESSES_MAX),
+  /** The subject, with `{{names}}` in it as in a template; a title when absent. */
+  subject: z.string().min(1).max(500).optional(),
+});
+
 /** A webhook as published: where to tell of which outcomes. */
 export const WebhookSpec = z.strictObject({
   kind: z.literal("webhook"),
   ...described,
-  url: z.string().min(1).max(2_000),
+  /** Where it posts to; absent for one that sends e-mail. */
+  url: z.string().min(1).max(2_000).optional(),
+  /** To whom it sends e-mail; absent for one with an address. */
+  email: WebhookEmail.optional(),
   notifications: z.array(z.enum(NOTIFICATIONS)).min(1).max(NOTIFICATIONS.length),
   /** Only outcomes of these assets; empty for all. */
   assets: z.array(AssetKey).max(1_000).default([]),
+  /** How messages are written; `pawl` when absent. */
+  format: z.enum(WEBHOOK_FORMATS).optional(),
+  /** The text of a message, with `{{names}}` of the notification's values in it. */
+  template: z.string().min(1).max(TEMPLATE_LENGTH_MAX).optional(),
+  /** `backfill`: one message for a backfill, none for its runs. */
+  digest: z.enum(WEBHOOK_DIGESTS).optional(),
 });
 export type WebhookSpec = z.infer<typeof WebhookSpec>;

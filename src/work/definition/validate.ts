@@ -14,6 +14,7 @@ import type { MoveSpec } from "../move/spec.ts";
 import { targetFault } from "../sensor/target.ts";
 import { type ShardsSpec, validateMove, validateShards } from "../shard/spec.ts";
 import { type SyncSpec, validateSync } from "../sync/spec.ts";
+import { templateFault } from "../webhook/template.ts";
 import type { EntitySpec, Spec } from "./published-spec.ts";
 import {
   type AssetSpec,
@@ -22,6 +23,7 @@ import {
   lengthFault,
   type ScheduleSpec,
   type SensorSpec,
+  isEmailAddress,
   type WebhookSpec,
 } from "./spec.ts";
 
@@ -187,7 +189,7 @@ function validateSchedule(spec: ScheduleSpec, assets: AssetCatalogue): void {
   }
   if (spec.selection.type === "stale") {
     // A backfill may cross definitions, which one run may not.
-    for (const assetKey of spec.asset_selection) knownAsset(spec, assetKey, assets);
+    for (const assetKey of spec.asset_selection) assetToMake(spec, assetKey, assets);
   }
   const fault =
     spec.selection.type === "stale"
@@ -237,7 +239,7 @@ function sharedPartitions(
   assetKeys: readonly string[],
   assets: AssetCatalogue,
 ): PartitionDefinition | null {
-  const [first, ...others] = assetKeys.map((assetKey) => knownAsset(spec, assetKey, assets));
+  const [first, ...others] = assetKeys.map((assetKey) => assetToMake(spec, assetKey, assets));
   const partitions = first?.partitions ?? null;
   for (const other of others) {
     const isSame =
@@ -308,14 +310,67 @@ function validateSensor(spec: SensorSpec, assets: AssetCatalogue): void {
 }
 
 function validateWebhook(spec: WebhookSpec, assets: AssetCatalogue): void {
-  if (!/^https?:\/\/[^/?#@\s]+(?:[/?#]\S*)?$/.test(spec.url)) {
-    throw invalidEntity(
-      spec,
-      `has the address ${JSON.stringify(spec.url)}; it must be a whole http or https URL without a ` +
-        "user name in it.",
+  const wrong = receiverFaultOf(spec);
+  if (wrong !== null) throw invalidEntity(spec, wrong);
+  for (const assetKey of spec.assets) knownAsset(spec, assetKey, assets);
+  const { template, notifications, email } = spec;
+  for (const text of [template, email?.subject]) {
+    const fault = text === undefined ? null : templateFault(text, notifications);
+    if (fault !== null) throw invalidEntity(spec, fault);
+  }
+  const missing = spec.digest === undefined ? null : missingInDigest(notifications);
+  if (missing === null) return;
+  throw invalidEntity(
+    spec,
+    `has digest set to backfill, so it is told nothing of a backfill's runs; add ${missing} to its ` +
+      "notifications, or it would not be told how a backfill went.",
+  );
+}
+
+/** What is wrong with whom a webhook tells, as the end of a sentence; null for nothing. */
+function receiverFaultOf({ url, email, format }: WebhookSpec): string | null {
+  if (url !== undefined && email !== undefined) {
+    return "has both a url and email; give one, and define another webhook for the other.";
+  }
+  if (email !== undefined) return emailFault(email, format);
+  if (url === undefined) return "has neither a url nor email; give the one that it is to tell.";
+  if (/^https?:\/\/[^/?#@\s]+(?:[/?#]\S*)?$/.test(url)) return null;
+  return (
+    `has the address ${JSON.stringify(url)}; it must be a whole http or https URL without a ` +
+    "user name in it. For e-mail use email instead."
+  );
+}
+
+function emailFault(
+  { to, subject }: NonNullable<WebhookSpec["email"]>,
+  format: WebhookSpec["format"],
+): string | null {
+  const wrong = to.find((address) => !isEmailAddress(address));
+  if (wrong !== undefined) {
+    return (
+      `sends e-mail to ${JSON.stringify(wrong)}, which is not an address; write one such as ` +
+      "ops@example.com, without a name, quotes or spaces, and a domain with other letters as xn--…."
     );
   }
-  for (const assetKey of spec.assets) knownAsset(spec, assetKey, assets);
+  const names = to.map((address) => address.toLowerCase());
+  const repeated = to.find((_, index) => names.indexOf(names[index] ?? "") !== index);
+  if (repeated !== undefined) return `sends e-mail to ${repeated} twice; name each address once.`;
+  if (subject !== undefined && /\p{Cc}|[\u2028\u2029]/u.test(subject)) {
+    return `has the subject ${JSON.stringify(subject)}; it must be one line without control characters.`;
+  }
+  if (format !== undefined) {
+    return `sends e-mail, which has its own form; leave the format ${format} out.`;
+  }
+  return null;
+}
+
+/** What a digest needs to be told of, so that nothing is left out without a word. */
+function missingInDigest(notifications: WebhookSpec["notifications"]): string | null {
+  if (notifications.includes("run.failed")) {
+    return notifications.includes("backfill.failed") ? null : "backfill.failed";
+  }
+  const isTold = notifications.some((type) => type.startsWith("backfill."));
+  return isTold ? null : "backfill.failed";
 }
 
 function knownAsset(spec: EntitySpec, assetKey: string, assets: AssetCatalogue): AssetSpec {
@@ -326,6 +381,16 @@ function knownAsset(spec: EntitySpec, assetKey: string, assets: AssetCatalogue):
   throw invalidEntity(
     spec,
     `names the asset ${JSON.stringify(assetKey)}, which is not defined${hint}.`,
+  );
+}
+
+/** An asset that is asked for, and therefore not made elsewhere. */
+function assetToMake(spec: EntitySpec, assetKey: string, assets: AssetCatalogue): AssetSpec {
+  const found = knownAsset(spec, assetKey, assets);
+  if (found.external !== true) return found;
+  throw invalidEntity(
+    spec,
+    `asks for ${assetKey}, which is external: it is made elsewhere and never run here.`,
   );
 }
 

@@ -1,9 +1,9 @@
 import { z } from "zod";
 import { Count, FailureField, InstantText, IntervalPair, JsonValue } from "../envelope.ts";
 import { TriggerSourceField } from "./events.ts";
-import { ProgressDocument } from "./protocol.ts";
+import { LogLevel, ProgressDocument } from "./protocol.ts";
 import type { RunKeyConflictRow, RunRow, TaskRow } from "./rows.ts";
-import { RetryPolicy, AssetKey, Labels } from "../definition/spec.ts";
+import { RetryPolicy, AssetKey, AssetSelection, Labels } from "../definition/spec.ts";
 import { EXPLICIT_KEYS_MAX } from "../../kernel/keyspace/selector.ts";
 import {
   accepted,
@@ -126,14 +126,32 @@ export type TaskDocument = z.infer<typeof TaskDocument>;
 /** A line that a task logged. */
 export const LogLineDocument = z
   .strictObject({
+    /** Grows within a task. */
     line: Count,
     attempt: Count,
     at: InstantText,
+    /** The field `level`, where that is one of these; else `info`. */
+    level: LogLevel,
     message: z.string(),
     fields: JsonValue,
   })
   .meta({ id: "LogLine" });
 export type LogLineDocument = z.infer<typeof LogLineDocument>;
+
+/** A line of the log of a run, and which of its tasks logged it. */
+export const RunLogLineDocument = LogLineDocument.extend({
+  run_id: z.string(),
+  task_key: Count,
+  asset_key: z.string(),
+  /** The first few of the task's partitions. */
+  partition_keys: z.array(z.string()),
+  /** All of its partitions; 0 for work without partitions. */
+  partition_count: Count,
+}).meta({ id: "RunLogLine" });
+export type RunLogLineDocument = z.infer<typeof RunLogLineDocument>;
+
+/** Most lines on a page of the log of a run. */
+const LOG_PAGE_MAX = 1_000;
 
 const RequestSide = z.strictObject({
   event_id: z.string(),
@@ -248,6 +266,8 @@ export const TaskDetailDocument = TaskDocument.extend({
     .strictObject({ attempt: Count, value: JsonValue, saved_at: InstantText })
     .nullable(),
   attempts: z.array(AttemptDocument),
+  /** What its function said of what it made; null when it said nothing, or has not succeeded. */
+  metadata: JsonValue,
   /** False when the run has more events than are looked through. */
   complete: z.boolean(),
   pos: Count,
@@ -269,7 +289,7 @@ export const RequestRunBody = z
      * one with 409 `RUN_KEY_CONFLICT`, or answer the run that exists.
      */
     on_conflict: z.enum(["refuse", "existing"]).default("refuse"),
-    assets: z.array(AssetKey).min(1).max(1_000),
+    assets: z.array(AssetSelection).min(1).max(1_000),
     /** Left out for assets without partitions. */
     partition_keys: z.array(z.string().min(1).max(2_000)).min(1).max(EXPLICIT_KEYS_MAX).optional(),
     config: JsonValue.optional(),
@@ -388,6 +408,30 @@ export const RUN_OPERATIONS = {
     answer: pageOf(LogLineDocument).extend({
       /** The number of the newest line, counted from 1; 0 when there is none. */
       last_line: Count,
+    }),
+    status: 200,
+  },
+  listRunLogs: {
+    method: "GET",
+    path: `${RUN_PATH}/logs`,
+    summary: "Lists what the tasks of a run logged, task by task, each oldest first",
+    verb: "read",
+    params: RunParams,
+    query: z.strictObject({
+      ...pageQuery,
+      limit: z.coerce.number<number>().int().min(1).max(LOG_PAGE_MAX).default(200),
+      /** Only of this task. */
+      task_key: z.coerce.number<number>().int().min(0).optional(),
+      /** Only of tasks of this asset. */
+      asset: AssetKey.optional(),
+      /** Only of tasks that make this partition. */
+      partition: z.string().min(1).max(2_000).optional(),
+      /** Only lines since then. */
+      since: timeQuery.since,
+    }),
+    answer: pageOf(RunLogLineDocument).extend({
+      /** Lines of the run that were not kept, as there was no room for them. */
+      dropped: Count,
     }),
     status: 200,
   },

@@ -1,7 +1,7 @@
 import { describe, expect, test } from "vitest";
 import { LedgerWorld, refsOf } from "../../../test/properties/ledger-world.ts";
 import { PawlError } from "../../kernel/errors.ts";
-import { addPartitionKeys } from "../definition/commands.ts";
+import { addPartitionKeys } from "../definition/partition-keys.ts";
 import { requestRun } from "./request.ts";
 import { claimTasks } from "./claim.ts";
 

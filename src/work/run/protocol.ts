@@ -1,4 +1,7 @@
 import { z } from "zod";
+import type { Json } from "../../kernel/canonical.ts";
+import { PartitionKey } from "../../kernel/keyspace/definition.ts";
+import { EXPLICIT_KEYS_MAX } from "../../kernel/keyspace/selector.ts";
 import { Count, FailureField, InstantText, JsonValue } from "../envelope.ts";
 import { ClaimedSegment, SegmentReport } from "../sync/segment-protocol.ts";
 import { ClaimedStep, StepReport } from "../shard/step-protocol.ts";
@@ -33,6 +36,16 @@ export const CLAIM_WAIT_MS_MAX = 30_000;
 export const CLAIM_SLOTS_MAX = 500;
 /** Most items in one message from a worker. */
 export const MESSAGE_ITEMS_MAX = 2_000;
+
+/** Most dynamic definitions that one task, or one evaluation of a sensor, may add keys to. */
+export const KEY_ADDITIONS_MAX = 20;
+
+/** Keys that a task, or an evaluation of a sensor, adds to dynamic partitions. */
+export const KeyAddition = z.strictObject({
+  definition: z.string().min(1).max(200),
+  keys: z.array(PartitionKey).min(1).max(EXPLICIT_KEYS_MAX),
+});
+export type KeyAddition = z.infer<typeof KeyAddition>;
 
 /** The class of the error of an attempt whose process crashed. */
 export const CRASH_CLASS = "crash";
@@ -155,6 +168,22 @@ export const CheckpointRequest = z.strictObject({
     .max(MESSAGE_ITEMS_MAX),
 });
 export type CheckpointRequest = z.infer<typeof CheckpointRequest>;
+
+/** How much a log line matters. */
+export const LogLevel = z.enum(["debug", "info", "warn", "error"]);
+export type LogLevel = z.infer<typeof LogLevel>;
+
+/** The fields of a log line that say its level; none for the usual one. */
+export function levelFields(level: LogLevel): Readonly<Record<string, LogLevel>> {
+  return level === "info" ? {} : { level };
+}
+
+/** The level of a log line: its field `level`, where that is one. */
+export function logLevelOf(fields: Json): LogLevel {
+  if (typeof fields !== "object" || fields === null || !("level" in fields)) return "info";
+  const level = LogLevel.safeParse(fields["level"]);
+  return level.success ? level.data : "info";
+}
 
 /** Lines that tasks logged. */
 export const LogRequest = z.strictObject({

@@ -13,13 +13,17 @@ import {
   runIdOf,
 } from "../keys.ts";
 import { topologicalOrder } from "../asset/lineage.ts";
-import { type Keyspace, partitionInvalid } from "../../kernel/keyspace/keyspace.ts";
+import {
+  type DynamicKeys,
+  type Keyspace,
+  partitionInvalid,
+} from "../../kernel/keyspace/keyspace.ts";
 import { keyspaceOf } from "../../kernel/keyspace/keyspace-of.ts";
 import { isSameDefinition } from "../../kernel/keyspace/definition.ts";
 import type { Rows } from "../rows.ts";
 import type { RunRow, TriggerSource } from "./rows.ts";
 import { CONFIG_LENGTH_MAX, lengthFault, type RetryPolicy } from "../definition/spec.ts";
-import { currentAssets, dynamicKeysOf, type PinnedAsset } from "../asset/look-up.ts";
+import { assetsToMake, dynamicKeysOf, type PinnedAsset } from "../asset/look-up.ts";
 import type { Context, Decide, Decision } from "../decision.ts";
 import { edgesOfRun } from "./edges.ts";
 import type { BackfillRow } from "../backfill/rows.ts";
@@ -179,7 +183,7 @@ export type ExistingRun = Pick<
 export function requestRun(input: RunRequestInput): Decide<RunRequestResult> {
   return (rows, context) => {
     const runKey = runKeyOf(input);
-    const assets = inOrder(currentAssets(rows, input.assets));
+    const assets = inOrder(assetsToMake(rows, input.assets));
     const keyspace = keyspaceOfRun(rows, assets, context.now);
     const partitions = partitionsOf(assets, input.partition_keys ?? null, keyspace);
     const event = runRequested(context, runKey, assets, partitions, {
@@ -304,6 +308,7 @@ export function keyspaceOfRun(
   rows: Rows,
   assets: readonly PinnedAsset[],
   at: Instant,
+  dynamicKeys: DynamicKeys = dynamicKeysOf(rows),
 ): Keyspace | null {
   const first = firstOf(assets);
   const definition = first.spec.partitions;
@@ -320,7 +325,7 @@ export function keyspaceOfRun(
       );
     }
   }
-  return definition === null ? null : keyspaceOf(definition, dynamicKeysOf(rows), at);
+  return definition === null ? null : keyspaceOf(definition, dynamicKeys, at);
 }
 
 function firstOf(assets: readonly PinnedAsset[]): PinnedAsset {

@@ -41,7 +41,8 @@ export async function runEvents(
 
 const ABOUT_TASKS = ["TasksStarted", "TasksFinished", "TaskLeaseExpired"];
 
-function resultsOf({ type, data }: RecordedEvent): readonly TaskResultField[] {
+/** The results of attempts that an event tells; none for all other events. */
+export function resultsOf({ type, data }: RecordedEvent): readonly TaskResultField[] {
   if (type === "TasksFinished") return (JSON.parse(data) as EventData<"TasksFinished">).results;
   if (type !== "TaskLeaseExpired") return [];
   return [(JSON.parse(data) as EventData<"TaskLeaseExpired">).result];

@@ -7,7 +7,7 @@ import type { Keyspace } from "../../kernel/keyspace/keyspace.ts";
 import { resolveSelector } from "../../kernel/keyspace/resolve-selector.ts";
 import type { Rows } from "../rows.ts";
 import type { ScheduleRow } from "./rows.ts";
-import { currentAssets, type PinnedAsset } from "../asset/look-up.ts";
+import { assetsToMake, type PinnedAsset } from "../asset/look-up.ts";
 import type { Context } from "../decision.ts";
 import {
   inOrder,
@@ -29,7 +29,7 @@ export function tickRunRequest(
   tick: { tick_id: string; scheduledForMs: number },
   context: Context,
 ): NewEvent & { type: "RunRequested" } {
-  const assets = inOrder(currentAssets(rows, spec.asset_selection));
+  const assets = inOrder(assetsToMake(rows, spec.asset_selection));
   const chosen = choosePartitions(rows, assets, spec, tick.scheduledForMs, context);
   const partitions = partitionsOf(assets, chosen.keys, chosen.keyspace);
   const event = runRequested(context, tickRunKey(tick.tick_id), assets, partitions, {

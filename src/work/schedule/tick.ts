@@ -16,7 +16,7 @@ import {
   nextTick,
   type ScheduleTimes,
   scheduleTimes,
-  type Stretch,
+  type TimeStretch,
   windowMsOf,
 } from "./times.ts";
 import { staleRequest, tickRunRequest } from "./tick-request.ts";
@@ -117,7 +117,7 @@ function tickDue(
  * One run at a time, and at most one time waits for it: of those that came while the last run went
  * on only the newest is acted on. What is due besides waits for the run that is asked for here.
  */
-function tickBuffered(ticker: Ticker, row: ScheduleRow, due: Stretch, nowMs: number): void {
+function tickBuffered(ticker: Ticker, row: ScheduleRow, due: TimeStretch, nowMs: number): void {
   if (row.active_runs > 0) return;
   const { times, spec } = ticker;
   const newest = newestWaiting(times, row, due, nowMs - windowMsOf(spec));
@@ -141,7 +141,7 @@ function tickBuffered(ticker: Ticker, row: ScheduleRow, due: Stretch, nowMs: num
 function newestWaiting(
   times: ScheduleTimes,
   row: ScheduleRow,
-  due: Stretch,
+  due: TimeStretch,
   missedMs: number,
 ): number | null {
   if (row.last_run_ended_at === null) return null;
@@ -207,7 +207,11 @@ class Ticker {
   }
 
   /** Passes over all times in a stretch. */
-  skip({ afterMs, throughMs }: Stretch, reason: SkipReason, listedMax = SKIPS_LISTED_MAX): void {
+  skip(
+    { afterMs, throughMs }: TimeStretch,
+    reason: SkipReason,
+    listedMax = SKIPS_LISTED_MAX,
+  ): void {
     if (throughMs <= afterMs) return;
     const { cron } = this.times;
     const count = cron.countBetween(afterMs, throughMs);

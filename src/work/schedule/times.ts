@@ -47,10 +47,14 @@ export function nextTick(times: ScheduleTimes, afterMs: number): Next {
 }
 
 /** Times after one instant and up to another, the second included. */
-export type Stretch = { afterMs: number; throughMs: number };
+export type TimeStretch = { afterMs: number; throughMs: number };
 
 /** The times of a schedule that are due and not decided. */
-export function dueStretch(times: ScheduleTimes, tickedThroughMs: number, nowMs: number): Stretch {
+export function dueStretch(
+  times: ScheduleTimes,
+  tickedThroughMs: number,
+  nowMs: number,
+): TimeStretch {
   return {
     afterMs: Math.max(tickedThroughMs, times.startsMs - 1),
     throughMs: Math.min(nowMs - times.offsetMs, times.endsMs - 1),
@@ -64,8 +68,8 @@ export function windowMsOf(spec: Pick<ScheduleSpec, "catchup_window_minutes">): 
 
 /** What catching up comes to: the times to act on, oldest first, and the stretches to pass over. */
 export type CatchUp = {
-  tooOld: Stretch;
-  tooMany: Stretch;
+  tooOld: TimeStretch;
+  tooMany: TimeStretch;
   taken: number[];
 };
 
@@ -76,7 +80,7 @@ export type CatchUp = {
 export function catchUp(
   { cron, offsetMs }: ScheduleTimes,
   spec: Pick<ScheduleSpec, "catchup_window_minutes" | "max_catchup_ticks">,
-  { afterMs, throughMs }: Stretch,
+  { afterMs, throughMs }: TimeStretch,
   nowMs: number,
 ): CatchUp {
   const current = nowMs - offsetMs;

@@ -1,3 +1,4 @@
+import { KeyAddition } from "../run/protocol.ts";
 import { z } from "zod";
 import { SensorSpec } from "../definition/spec.ts";
 import { Count, FailureField, InstantText, JsonValue } from "../envelope.ts";
@@ -128,6 +129,8 @@ export const EvaluatedSensor = z
     /** `unchanged`: there was nothing to record; `stale`, `lost`: the sensor had moved on. */
     verdict: z.enum(["recorded", "unchanged", "stale", "lost"]),
     run_requests: z.array(SensorRunRequestDocument),
+    /** Keys that were not there before, by definition; null where it is not known any more. */
+    keys_added: z.array(KeyAddition).nullable(),
     pos: Count,
   })
   .meta({ id: "EvaluatedSensor" });

@@ -2,6 +2,7 @@ import { describe, expect, test } from "vitest";
 import { ask, found, SensorWorld } from "../../../test/properties/sensor-world.ts";
 import { pauseSensor, resetCursor, resumeSensor } from "./commands.ts";
 import { evaluateSensor } from "./evaluate.ts";
+import { removePartitionKeys } from "../definition/partition-keys.ts";
 import { requestRun } from "../run/request.ts";
 
 const FAILED = { type: "failed", error: { class: "user", message: "no network" } } as const;
@@ -313,7 +314,8 @@ describe("evaluateSensor on a person's request", () => {
     expect(world.sensor("look")).toMatchObject({ state: "PAUSED", cursor: "c1", state_version: 3 });
     expect(world.runs()).toMatchObject([{ run_key: `sensor:${sensor_id}:manual:r1` }]);
     const before = world.pos;
-    expect(world.submit(evaluateSensor({ ...begun, outcome }))).toEqual(result);
+    const again = world.submit(evaluateSensor({ ...begun, outcome }));
+    expect(again).toEqual({ ...result, keys_added: null });
     expect(world.pos).toBe(before);
   });
 
@@ -343,5 +345,139 @@ describe("evaluateSensor on a person's request", () => {
     const { result } = world.evaluate(evaluateSensor({ ...world.begin(), outcome }));
     expect(result).toMatchObject({ status: "triggered", run_requests: [{ outcome: "created" }] });
     expect(world.pos).toBe(before);
+  });
+});
+
+describe("an evaluation that adds keys", () => {
+  const dimensions = {
+    day: { type: "static", keys: ["mon", "tue"] },
+    tenant: { type: "dynamic", name: "tenants" },
+  };
+
+  function worldWithKeys(): SensorWorld {
+    const world = new SensorWorld();
+    world.publish(
+      { asset_key: "files", partitions: { type: "dynamic", name: "files" } },
+      { asset_key: "grid", partitions: { type: "multi", dimensions } },
+    );
+    return world;
+  }
+
+  const files = (partition_keys: string[], given: object = {}) =>
+    ask({ asset_selection: ["files"], partition_keys, ...given });
+
+  function look(world: SensorWorld, outcome: object, ...requests: ReturnType<typeof ask>[]) {
+    const found_ = { ...found("c1", ...requests), ...outcome };
+    return world.submit(evaluateSensor({ ...world.begin(), outcome: found_ }));
+  }
+
+  const keysOf = (world: SensorWorld, name: string): string[] =>
+    world.read((rows) =>
+      rows.dynamicKeys
+        .find([{ cell: "definition", is: "=", value: name }], [{ cell: "ordinal" }], 100)
+        .map(({ partition_key }) => partition_key),
+    );
+
+  test("I89: records keys, runs and the cursor in one decision", () => {
+    const world = worldWithKeys();
+    const before = world.pos;
+    const added_keys = [{ definition: "files", keys: ["a", "b", "a"] }];
+    const result = look(world, { added_keys }, files(["b", "c"], { add: true }), files(["a"]));
+    expect(world.typesSince(before)).toEqual([
+      "PartitionKeysAdded",
+      "SensorEvaluated",
+      "RunRequested",
+      "RunRequested",
+    ]);
+    expect(result).toMatchObject({
+      status: "triggered",
+      keys_added: [{ definition: "files", keys: ["a", "b", "c"] }],
+    });
+    expect(keysOf(world, "files")).toEqual(["a", "b", "c"]);
+    expect(world.runs().map(({ partition_keys }) => partition_keys)).toEqual([["b", "c"], ["a"]]);
+    expect(world.sensor("look")).toMatchObject({ cursor: "c1", runs_requested: 2 });
+  });
+
+  test("adds what the keys of several dimensions say of the dynamic ones", () => {
+    const world = worldWithKeys();
+    const keys = ["day=mon,tenant=a%2Cb", "day=tue,tenant=c"];
+    look(world, {}, ask({ asset_selection: ["grid"], partition_keys: keys, add: true }));
+    expect(keysOf(world, "tenants")).toEqual(["a,b", "c"]);
+    expect(world.runs()[0]?.partition_keys).toEqual(keys);
+  });
+
+  test("I71: adds nothing that is there, and without a change records nothing", () => {
+    const world = worldWithKeys();
+    look(world, {}, files(["a"], { add: true, run_key: "a" }));
+    const before = world.pos;
+    const added_keys = [{ definition: "files", keys: ["a"] }];
+    const again = look(world, { added_keys }, files(["a"], { add: true, run_key: "a" }));
+    expect(again).toMatchObject({ verdict: "unchanged", keys_added: [] });
+    expect(world.pos).toBe(before);
+  });
+
+  test("records keys alone, too, and brings removed ones back", () => {
+    const world = worldWithKeys();
+    look(world, { added_keys: [{ definition: "files", keys: ["a", "b"] }] });
+    const remove = { asset_key: "files", request_id: "r", keys: ["a"] };
+    world.submit(removePartitionKeys(remove));
+    const before = world.pos;
+    const made = look(world, { added_keys: [{ definition: "files", keys: ["a"] }], cursor: "c2" });
+    expect(made).toMatchObject({ status: "triggered", run_requests: [] });
+    expect(world.typesSince(before)).toEqual(["PartitionKeysRestored", "SensorEvaluated"]);
+  });
+
+  test.each([
+    [
+      "a key of other dimensions",
+      [{ asset_selection: ["grid"], partition_keys: ["day=sun,tenant=x"] }],
+    ],
+    ["no key of several dimensions", [{ asset_selection: ["grid"], partition_keys: ["x"] }]],
+    ["a key that none can be", [{ asset_selection: ["files"], partition_keys: ["a\u0001"] }]],
+    ["an asset without dynamic partitions", [{ asset_selection: ["p"], partition_keys: ["z"] }]],
+    ["an asset that is not there", [{ asset_selection: ["none"], partition_keys: ["z"] }]],
+  ])("I89: adds and asks for nothing where there is %s", (_name, given) => {
+    const world = worldWithKeys();
+    const requests = given.map((each) => ask({ ...each, add: true }));
+    const added_keys = [{ definition: "files", keys: ["a"] }];
+    const result = look(world, { added_keys }, files(["a"], { run_key: "own" }), ...requests);
+    expect(result).toMatchObject({ status: "error", error: { class: "refused" }, keys_added: [] });
+    expect(result.run_requests.map(({ outcome }) => outcome)).toEqual(["void", "refused"]);
+    expect(keysOf(world, "files")).toEqual([]);
+    expect(world.runs()).toEqual([]);
+    expect(world.sensor("look")).toMatchObject({ cursor: null, state: "ERROR" });
+  });
+
+  test("I89: refuses a definition that no asset has, with those there are", () => {
+    const world = worldWithKeys();
+    const added_keys = [{ definition: "file", keys: ["a"] }];
+    const { error, status } = look(world, { added_keys }, ask());
+    expect(status).toBe("error");
+    expect(error?.message).toContain('No asset has the dynamic partitions "file"');
+    expect(error?.message).toContain("files, tenants");
+    expect(world.runs()).toEqual([]);
+  });
+
+  test("I89: adds nothing when the sensor moved meanwhile", () => {
+    const world = worldWithKeys();
+    const [one, other] = [world.begin(), world.begin()];
+    world.submit(evaluateSensor({ ...one, outcome: found("c1", ask()) }));
+    const late = { ...found("c2", files(["a"], { add: true })) };
+    expect(world.submit(evaluateSensor({ ...other, outcome: late }))).toMatchObject({
+      verdict: "stale",
+      keys_added: [],
+    });
+    expect(keysOf(world, "files")).toEqual([]);
+  });
+
+  test("I89: leaves a message for another try where a run is refused", () => {
+    const world = worldWithKeys();
+    world.receive("m1");
+    const wrong = ask({ asset_selection: ["p"], partition_keys: ["no"] });
+    const outcome = found(null, files(["a"], { add: true, run_key: "own" }), wrong);
+    const before = world.pos;
+    expect(world.evaluated("m1", outcome, true)).toMatchObject({ verdict: "unchanged" });
+    expect(world.pos).toBe(before);
+    expect(keysOf(world, "files")).toEqual([]);
   });
 });

@@ -7,9 +7,17 @@ import type { EventData, NewEvent } from "../events.ts";
 import { type EvaluationSource, evalIdOf, IDEMPOTENCY_KEYS } from "../keys.ts";
 import type { EvaluatedRequest, EvaluationOutcome } from "../probe-protocol.ts";
 import { boundedFailure } from "../envelope.ts";
+import type { KeyAdditions } from "../definition/partition-keys.ts";
+import type { KeyAddition } from "../run/protocol.ts";
 import type { Failure } from "../backfill/rows.ts";
 import { type Context, type Decide, type Decision, DECISION_EVENTS_MAX } from "../decision.ts";
-import { resolveRequests, type ResolvedRequests, voidRequests } from "./requests.ts";
+import {
+  type KeysOfEvaluation,
+  keysOfEvaluation,
+  resolveRequests,
+  type ResolvedRequests,
+  voidRequests,
+} from "./requests.ts";
 
 /** The spec under which a sensor acts. */
 export function sensorSpec(rows: Rows, row: SensorRow): SensorSpec {
@@ -52,6 +60,8 @@ export type EvaluationResult = {
   cursor_after: string | null;
   error: Failure | null;
   run_requests: SensorRunRequest[];
+  /** Keys that were not there before, by definition; null where it is not known any more. */
+  keys_added: KeyAddition[] | null;
 };
 
 /**
@@ -97,8 +107,19 @@ function decideOn(on: On): Decision<EvaluationResult> {
     return failedEvaluation(on, { class: "input", message });
   }
   const evalId = evalIdOf(row.sensor_id, evaluation.source);
-  const requests = outcome.run_requests;
-  const resolved = resolveRequests(on.rows, row, spec, evalId, requests, context);
+  const withKeys = keysOrFault(on, evalId, outcome);
+  if (withKeys instanceof PawlError) {
+    return failedEvaluation(on, { class: REFUSED, message: withKeys.message });
+  }
+  const { additions, requests } = withKeys;
+  const { keys } = additions;
+  const resolved = resolveRequests(on.rows, row, spec, evalId, requests, context, keys);
+  if (1 + additions.events.length + resolved.events.length > DECISION_EVENTS_MAX) {
+    const message =
+      `Sensor ${row.name} asked for ${asked} runs and added keys to several definitions; at most ` +
+      `${DECISION_EVENTS_MAX} events may come of one evaluation. Ask for fewer at once.`;
+    return failedEvaluation(on, { class: "input", message });
+  }
   if (resolved.tasks > EVALUATION_TASKS_MAX) {
     const message =
       `Sensor ${row.name} asked for runs of ${resolved.tasks} tasks; at most ` +
@@ -107,8 +128,22 @@ function decideOn(on: On): Decision<EvaluationResult> {
   }
   const isRefused = resolved.run_requests.some(({ outcome: each }) => each === "refused");
   return isRefused
-    ? refusedEvaluation(on, requests, resolved)
-    : goodEvaluation(on, outcome.cursor, resolved);
+    ? refusedEvaluation(on, withKeys, resolved)
+    : goodEvaluation(on, outcome.cursor, additions, resolved);
+}
+
+/** The keys that the evaluation adds and its requests, or why keys cannot be added. */
+function keysOrFault(
+  { rows, context }: On,
+  evalId: string,
+  outcome: Extract<EvaluationOutcome, { type: "evaluated" }>,
+): KeysOfEvaluation | PawlError {
+  try {
+    return keysOfEvaluation(rows, evalId, outcome, context);
+  } catch (error) {
+    if (error instanceof PawlError) return error;
+    throw error;
+  }
 }
 
 /** Whether the evaluation is about a cursor at all: all but those of push sensors are. */
@@ -140,18 +175,20 @@ function staleEvaluation(on: On): Decision<EvaluationResult> {
 
 /**
  * An evaluation with a run that was refused failed: cursor and message stay for another try, which asks
- * for all of it again. So only what has a run key of its own goes ahead: it is run once.
+ * for all of it again. So only what has a run key of its own goes ahead: it is run once. Where keys are added nothing
+ * goes ahead: they and all the runs are recorded together.
  */
 function refusedEvaluation(
   on: On,
-  requests: readonly EvaluatedRequest[],
+  { additions, requests }: KeysOfEvaluation,
   { run_requests }: ResolvedRequests,
 ): Decision<EvaluationResult> {
   const { rows, row, spec, evaluation, context } = on;
   const evalId = evalIdOf(row.sensor_id, evaluation.source);
-  const isAlone = evaluation.isTriedAgain === true || isSample(on);
+  const addsKeys = additions.events.length > 0;
+  const isAlone = evaluation.isTriedAgain === true || isSample(on) || addsKeys;
   const ahead = isAlone ? [] : requests.filter(({ run_key }) => run_key !== null);
-  const made = resolveRequests(rows, row, spec, evalId, ahead, context);
+  const made = resolveRequests(rows, row, spec, evalId, ahead, context, additions.keys);
   const outcomes = new Map(ahead.map((request, at) => [request, made.run_requests[at]]));
   const voids = voidRequests(context, row.sensor_id, evalId, requests);
   const told = requests.flatMap((request, at) => {
@@ -207,13 +244,15 @@ function failedEvaluation(
 function goodEvaluation(
   on: On,
   cursor: string | null,
+  additions: KeyAdditions,
   resolved: ResolvedRequests,
 ): Decision<EvaluationResult> {
   const { row, evaluation } = on;
   const { run_requests } = resolved;
+  const addsKeys = additions.events.length > 0;
   const isOfCursor = hasCursor(row, evaluation);
   const said: Said = {
-    status: run_requests.length > 0 ? "triggered" : "no_new_data",
+    status: run_requests.length > 0 || addsKeys ? "triggered" : "no_new_data",
     cursor_after: cursorAfter(on, cursor),
     state_version: isOfCursor ? row.state_version + 1 : null,
     error: null,
@@ -221,10 +260,15 @@ function goodEvaluation(
   };
   const isMoved = isOfCursor && (cursor !== row.cursor || row.state === "ERROR");
   // A run that exists already is no change: a sensor may ask for the same again and again.
-  const isChange = evaluation.source.type === "push" || isMoved || resolved.events.length > 0;
+  const isChange =
+    evaluation.source.type === "push" || isMoved || addsKeys || resolved.events.length > 0;
   if (!isChange) return withoutEvent(evaluation, "unchanged", said);
   const { events, result } = recorded(on, "recorded", said);
-  return { events: [...events, ...resolved.events], result };
+  return {
+    // The keys come first: a run is about partitions that are there.
+    events: [...additions.events, ...events, ...resolved.events],
+    result: { ...result, keys_added: additions.added() },
+  };
 }
 
 function cursorAfter({ row, evaluation }: On, cursor: string | null): string | null {
@@ -253,7 +297,8 @@ function toldBefore(rows: Rows, row: SensorRow, evaluation: Evaluation): Evaluat
   }
   const { eval_id, status, cursor_before, cursor_after, error, run_requests } = before;
   const verdict = status === "skipped_stale_cursor" ? "stale" : "recorded";
-  return { verdict, eval_id, status, cursor_before, cursor_after, error, run_requests };
+  const told = { status, cursor_before, cursor_after, error, run_requests, keys_added: null };
+  return { verdict, eval_id, ...told };
 }
 
 /** A person's evaluation may be told of again much later. */
@@ -295,8 +340,8 @@ function recorded(
     },
   };
   const { status, cursor_after, error, run_requests } = said;
-  const result = { verdict, eval_id, status, cursor_before, cursor_after, error, run_requests };
-  return { events: [event], result };
+  const told = { status, cursor_before, cursor_after, error, run_requests, keys_added: [] };
+  return { events: [event], result: { verdict, eval_id, ...told } };
 }
 
 function withoutEvent(
@@ -316,6 +361,7 @@ function withoutEvent(
       cursor_after,
       error,
       run_requests,
+      keys_added: [],
     },
   };
 }

@@ -5,7 +5,7 @@ import { addMs, type Instant } from "../../kernel/instant.ts";
 import type { Spec } from "../definition/published-spec.ts";
 import type { SensorSpec, WatchSpec } from "../definition/spec.ts";
 import { Count, FailureField, InstantText, type RecordedEvent } from "../envelope.ts";
-import type { EventData } from "../events.ts";
+import type { EventData, EventType } from "../events.ts";
 import { SensorMessage } from "../probe-protocol.ts";
 import type { RunRow } from "../run/rows.ts";
 import type { EvaluationResult } from "./evaluate.ts";
@@ -176,9 +176,11 @@ export function isLedgerWatch(watch: { type: string } | null): boolean {
   return watch?.type === "materializations" || watch?.type === "run_failures";
 }
 
-/** The type of the events in which a sensor finds what it watches. */
-export function watchedEvent({ spec }: PolledSensor): "RunFinished" | "TasksFinished" {
-  return spec.watch?.type === "run_failures" ? "RunFinished" : "TasksFinished";
+/** The types of the events in which a sensor finds what it watches. */
+export function watchedEvents({ spec }: PolledSensor): EventType[] {
+  return spec.watch?.type === "run_failures"
+    ? ["RunFinished"]
+    : ["TasksFinished", "PartitionsReported"];
 }
 
 /** Where a poll of the ledger begins; throws INPUT_INVALID when the sensor's cursor is no position. */
@@ -199,11 +201,14 @@ export function ledgerStart({ row }: PolledSensor, scanned: Scanned | null): Led
   return { pos: scanned.through, taken: null };
 }
 
-/** What the two kinds of watched events have, each its own part. */
+/** What the kinds of watched events have, each its own part. */
 type Watched = {
-  run_pos: number;
+  /** Absent where no run did it. */
+  run_pos?: number;
   outcome?: string;
   results?: EventData<"TasksFinished">["results"];
+  asset_key?: string;
+  items?: EventData<"PartitionsReported">["items"];
 };
 
 /** An event that may have items for a sensor, by what it says itself. */
@@ -220,9 +225,11 @@ export function watchedIn(
   });
 }
 
-function mayMatter(watch: WatchSpec | null, { outcome, results = [] }: Watched): boolean {
+function mayMatter(watch: WatchSpec | null, data: Watched): boolean {
+  const { outcome, asset_key, results = [] } = data;
   if (watch?.type === "run_failures") return outcome === "FAILED";
   if (watch?.type !== "materializations") return false;
+  if (asset_key === watch.asset_key) return true;
   return results.some(
     (result) => result.asset_key === watch.asset_key && result.outcome === "SUCCEEDED",
   );
@@ -242,14 +249,10 @@ export function takeItems(
   into: { items: Json[]; limit: number },
 ): LedgerCursor | null {
   for (const { event, data } of watched) {
-    const run = runs.get(data.run_pos);
+    const run = data.run_pos === undefined ? undefined : runs.get(data.run_pos);
     const source = run?.trigger_source_ref;
-    const isOwn = source?.type === "sensor" && source.sensor_id === row.sensor_id;
-    if (run === undefined || isOwn) continue;
-    const items =
-      watch?.type === "materializations"
-        ? materialized(watch.asset_key, event, run.run_id, data.results ?? [])
-        : failed(watch, event, run);
+    if (source?.type === "sensor" && source.sensor_id === row.sensor_id) continue;
+    const items = itemsOf(watch, event, data, run);
     if (items.length === 0) continue;
     const { pos } = event;
     const skipped = pos === from.pos && from.taken !== null ? from.taken : 0;
@@ -260,6 +263,40 @@ export function takeItems(
     if (left.length === room) return { pos, taken: null };
   }
   return null;
+}
+
+function itemsOf(
+  watch: WatchSpec | null,
+  event: RecordedEvent,
+  { results = [], items = [] }: Watched,
+  run: RunRow | undefined,
+): Json[] {
+  if (watch?.type === "materializations" && items.length > 0) {
+    return reported(watch.asset_key, event, items);
+  }
+  if (run === undefined) return [];
+  return watch?.type === "materializations"
+    ? materialized(watch.asset_key, event, run.run_id, results)
+    : failed(watch, event, run);
+}
+
+/** One item for each partition that was reported; no run made it. */
+function reported(
+  asset_key: string,
+  { pos, occurred_at: at }: RecordedEvent,
+  items: EventData<"PartitionsReported">["items"],
+): Json[] {
+  return items.flatMap(({ partition_keys, code_version, metadata = null }) =>
+    partition_keys.map((key) => ({
+      asset_key,
+      partition_key: key === "" ? null : key,
+      run_id: null,
+      pos,
+      at,
+      code_version,
+      metadata,
+    })),
+  );
 }
 
 /** One item for each partition that succeeded. */

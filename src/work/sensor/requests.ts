@@ -2,12 +2,13 @@ import { PawlError, present } from "../../kernel/errors.ts";
 import type { NewEvent } from "../events.ts";
 import { sizeOfRun } from "../run/tasks.ts";
 import { requestFingerprint, sensorRunKey } from "../keys.ts";
-import type { Keyspace } from "../../kernel/keyspace/keyspace.ts";
-import type { EvaluatedRequest } from "../probe-protocol.ts";
+import { dynamicValues, KeyAdditions, refuseManyKeys } from "../definition/partition-keys.ts";
+import type { DynamicKeys, Keyspace } from "../../kernel/keyspace/keyspace.ts";
+import type { EvaluatedRequest, EvaluationOutcome } from "../probe-protocol.ts";
 import type { Rows } from "../rows.ts";
 import type { SensorRow, SensorRunRequest } from "./rows.ts";
 import { CONFIG_LENGTH_MAX, type SensorSpec } from "../definition/spec.ts";
-import { currentAssets, needAssets, type PinnedAsset } from "../asset/look-up.ts";
+import { assetsToMake, needAssets, type PinnedAsset } from "../asset/look-up.ts";
 import type { Context } from "../decision.ts";
 import {
   conflictName,
@@ -30,6 +31,58 @@ export type ResolvedRequests = {
   /** Tasks of all the runs that are to be made. */
   tasks: number;
 };
+
+/** The keys that an evaluation adds, and its requests: one whose keys cannot be added says why. */
+export type KeysOfEvaluation = { additions: KeyAdditions; requests: EvaluatedRequest[] };
+
+type Found = Extract<EvaluationOutcome, { type: "evaluated" }>;
+
+/**
+ * The keys that an evaluation adds, by themselves or with a request. Throws where keys by themselves
+ * cannot be added.
+ */
+export function keysOfEvaluation(
+  rows: Rows,
+  evalId: string,
+  { run_requests, added_keys = [] }: Found,
+  context: Context,
+): KeysOfEvaluation {
+  const additions = new KeyAdditions(rows, context);
+  const keysOf = new Map<string, string[]>();
+  const add = (definition: string, keys: readonly string[]): void => {
+    keysOf.set(definition, [...(keysOf.get(definition) ?? []), ...keys]);
+  };
+  for (const { definition, keys } of added_keys) {
+    additions.refuseUnknown(definition);
+    add(definition, keys);
+  }
+  const requests = run_requests.map((request) => {
+    if (request.add !== true) return request;
+    try {
+      const [first] = assetsToMake(rows, request.asset_selection);
+      const spec = present(first, "a request names an asset").spec;
+      const values = (request.partition_keys ?? []).flatMap((key) => dynamicValues(spec, key));
+      for (const [definition, own] of Map.groupBy(values, (each) => each.definition)) {
+        add(
+          definition,
+          own.map(({ key }) => key),
+        );
+      }
+      return request;
+    } catch (error) {
+      if (!(error instanceof PawlError)) throw error;
+      // An unknown asset is refused as that; it is looked up again for its run.
+      if (error.code !== "INPUT_INVALID") return request;
+      return { ...request, error: { class: error.code, message: error.message } };
+    }
+  });
+  for (const [definition, keys] of keysOf) {
+    const distinct = [...new Set(keys)];
+    refuseManyKeys(definition, distinct.length);
+    additions.add(definition, distinct, evalId);
+  }
+  return { additions, requests };
+}
 
 type Wanted = EvaluatedRequest & { key: string };
 
@@ -79,10 +132,11 @@ export function resolveRequests(
   evalId: string,
   requests: readonly EvaluatedRequest[],
   context: Context,
+  dynamicKeys: DynamicKeys,
 ): ResolvedRequests {
   const wanted = withKeys(row.sensor_id, evalId, requests);
   rows.runKeys.need(wanted.map(({ key }) => [key]));
-  const selections = new Selections(rows, context, requests);
+  const selections = new Selections(rows, context, requests, dynamicKeys);
   const resolved: ResolvedRequests = { run_requests: [], events: [], tasks: 0 };
   const events = wanted.map((request) =>
     eventOrRefusal(row, spec, evalId, request, selections, context),
@@ -187,12 +241,19 @@ type Selection = { assets: PinnedAsset[]; keyspace: Keyspace | null };
 class Selections {
   readonly #rows: Rows;
   readonly #context: Context;
+  readonly #dynamicKeys: DynamicKeys;
   readonly #known = new Map<string, Selection>();
   readonly #keys = new Map<string, Set<string>>();
 
-  constructor(rows: Rows, context: Context, requests: readonly EvaluatedRequest[]) {
+  constructor(
+    rows: Rows,
+    context: Context,
+    requests: readonly EvaluatedRequest[],
+    dynamicKeys: DynamicKeys,
+  ) {
     this.#rows = rows;
     this.#context = context;
+    this.#dynamicKeys = dynamicKeys;
     const assetKeys = new Set(requests.flatMap(({ asset_selection }) => asset_selection));
     needAssets(rows, [...assetKeys]);
     for (const { asset_selection, partition_keys } of requests) {
@@ -207,8 +268,8 @@ class Selections {
     const name = assetKeys.join("\n");
     const known = this.#known.get(name);
     if (known !== undefined) return known;
-    const assets = inOrder(currentAssets(this.#rows, assetKeys));
-    const keyspace = keyspaceOfRun(this.#rows, assets, this.#context.now);
+    const assets = inOrder(assetsToMake(this.#rows, assetKeys));
+    const keyspace = keyspaceOfRun(this.#rows, assets, this.#context.now, this.#dynamicKeys);
     const keys = [...(this.#keys.get(name) ?? [])];
     const selection = { assets, keyspace: keyspace && withLookedUp(keyspace, keys) };
     this.#known.set(name, selection);

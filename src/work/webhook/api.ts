@@ -107,8 +107,10 @@ export const DefinedWebhook = z
 export type DefinedWebhook = z.infer<typeof DefinedWebhook>;
 
 const CreatedWebhook = DefinedWebhook.extend({
-  /** What it signs with, shown this once; null when the request is a repeat. */
+  /** What it signs with, shown this once; null when the request is a repeat, and for e-mail. */
   secret: z.string().nullable(),
+  /** Whether what it sends is signed; e-mail is not. */
+  signed: z.boolean(),
 }).meta({ id: "CreatedWebhook" });
 
 const WebhookSecret = z
@@ -120,12 +122,14 @@ const TestedWebhook = z
     message: z.string(),
     webhook_id: z.string(),
     delivery_id: z.string(),
-    /** Whether the receiver answered with a 2xx. */
+    /** Whether the receiver answered with a 2xx, an SMTP server with 250. */
     delivered: z.boolean(),
     /** What the receiver answered; null when nothing came. */
     status: z.int().nullable(),
     error: z.string().nullable(),
     duration_ms: Count,
+    /** What was sent. */
+    body: JsonValue,
   })
   .meta({ id: "TestedWebhook" });
 
@@ -138,7 +142,7 @@ export const WEBHOOK_OPERATIONS = {
   createWebhook: {
     method: "POST",
     path: WEBHOOKS_PATH,
-    summary: "Creates a webhook: an address that is told of outcomes",
+    summary: "Creates a webhook: an address, or people by e-mail, that are told of outcomes",
     verb: "write",
     body: CreateWebhookBody,
     bodyBytesMax: DOCUMENT_BYTES_MAX,

@@ -7,7 +7,13 @@ import type { EvaluationOutcome } from "../probe-protocol.ts";
 import { pauseBackfill, resumeBackfill } from "../backfill/commands.ts";
 import { createBackfill } from "../backfill/create.ts";
 import { evaluateSensor } from "../sensor/evaluate.ts";
-import { type Notification, notificationsOf, notificationTypeOf } from "./notification.ts";
+import {
+  isOfBackfillRun,
+  type Notification,
+  notificationsOf,
+  notificationTypeOf,
+} from "./notification.ts";
+import { templateNames } from "./template.ts";
 import {
   claimMoveSteps,
   endMoveStep,
@@ -44,6 +50,21 @@ function types(world: LedgerWorld): string[] {
   return told(world).map(({ type }) => type);
 }
 
+/** Fields of a notification, and those that templates may name: the same, or one of them is forgotten. */
+function expectNamed({ type, data }: Notification): void {
+  const named = templateNames([type]).map((name) => name.split(".")[0] ?? "");
+  // Made when it is sent, or only in a digest, or only of some of a subject's notifications.
+  const sometimes = ["type", "timestamp", "title", "link", "failures"];
+  const ofSome = ["step", "direction", "segment_index"];
+  const missing = Object.keys(data).filter((field) => !named.includes(field));
+  expect(missing, `${type} has what no template can name`).toEqual([]);
+  const left = [...new Set(named)].filter((name) => !Object.hasOwn(data, name));
+  expect(
+    left.filter((name) => ![...sometimes, ...ofSome].includes(name)),
+    type,
+  ).toEqual([]);
+}
+
 describe("notificationsOf", () => {
   test("tells of a stretch of skipped times as one, with the schedule's assets and labels", () => {
     const world = new LedgerWorld();
@@ -62,6 +83,7 @@ describe("notificationsOf", () => {
       assets: ["a"],
       data: { name: "hourly", reason: "catchup_window", labels },
     });
+    for (const each of skipped) expectNamed(each);
   });
 
   test("tells of what a schedule skips, and not of what it triggers", () => {
@@ -108,6 +130,7 @@ describe("notificationsOf", () => {
     evaluate(5, "c3", true);
     expect(types(world)).toEqual(["sensor.error", "sensor.recovered"]);
     expect(told(world)[0]?.data).toMatchObject({ name: "look", error: { message: "away" } });
+    for (const each of told(world)) expectNamed(each);
   });
 
   test("tells of work that a sensor asked for and was refused, polled or sent, and when it goes on", () => {
@@ -154,6 +177,39 @@ describe("notificationsOf", () => {
     world.submit(resumeBackfill({ backfill_id }));
     world.submit(pauseBackfill({ backfill_id }));
     expect(types(world)).toEqual(["backfill.paused", "run.failed", "backfill.paused"]);
+    for (const each of told(world)) expectNamed(each);
+  });
+
+  test("tells the runs of a backfill from those of their own", () => {
+    const world = new LedgerWorld();
+    world.publish({ asset_key: "a" });
+    world.publish({ kind: "schedule", name: "hourly", cron: "0 * * * *", asset_selection: ["a"] });
+    world.pass(3_600_000);
+    world.settle();
+    const backfill = {
+      client_request_id: "r",
+      assets: ["a"],
+      selector: { type: "all" },
+      chunk_size: 1,
+      max_concurrent_runs: 1,
+      order: "ascending",
+      priority: 0,
+      allow_overlap: true,
+      continue_on_failure: false,
+    } as const;
+    for (const ref of refsOf(world.claim(["a"]))) world.report({ ...ref, outcome: "SUCCEEDED" });
+    world.settle();
+    world.publish({ asset_key: "b", partitions: { type: "static", keys: ["x"] } });
+    world.submit(createBackfill({ ...backfill, assets: ["b"] }));
+    world.settle();
+    for (const ref of refsOf(world.claim(["b"]))) world.report({ ...ref, outcome: "SUCCEEDED" });
+    world.settle();
+    const ends = world.events
+      .filter(({ type }) => type === "RunFinished")
+      .map(({ pos, type, data }) => {
+        return { pos, type, data: JSON.stringify(data), occurred_at: world.now } as RecordedEvent;
+      });
+    expect(ends.map(isOfBackfillRun)).toEqual([false, true]);
   });
 
   test("tells nobody of the runs of a sync's segments", () => {
@@ -175,6 +231,7 @@ function toldOfShards(world: LedgerWorld): Notification[] {
     const event = events[index];
     if (notification === null || event === undefined) continue;
     expect(notificationTypeOf(event)).toBe(notification.type);
+    expectNamed(notification);
   }
   return all.flatMap((notification) => notification ?? []);
 }

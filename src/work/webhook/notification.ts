@@ -196,6 +196,12 @@ function isOfItsOwn({ segment, shard_work, work }: EventData<"RunFinished">): bo
   return segment === undefined && shard_work === undefined && work === undefined;
 }
 
+/** Whether an event is the end of a run of a backfill. */
+export function isOfBackfillRun({ type, data }: RecordedEvent): boolean {
+  if (type !== "RunFinished") return false;
+  return (JSON.parse(data) as EventData<"RunFinished">).backfill_id !== null;
+}
+
 /** What there is to tell of each of some events; null where there is nothing. */
 export function notificationsOf(
   rows: Rows,

@@ -1,3 +1,4 @@
+import { GatheredKeys } from "../gathered-keys.ts";
 import { CONFIG_LENGTH_MAX } from "../../work/definition/spec.ts";
 import type { WorkerConnection } from "../../client/worker-connection.ts";
 import type {
@@ -201,7 +202,7 @@ const HELD_MAX = 16;
 const GATHER_MS = 10;
 /** How long an evaluation may wait for others of its sensor before it is given back. */
 const WAIT_MS_MAX = 5_000;
-const REQUEST_OPTIONS = ["assets", "partition", "partitions", "runKey", "config", "labels"];
+const REQUEST_OPTIONS = ["assets", "partition", "partitions", "add", "runKey", "config", "labels"];
 const CURSOR_LENGTH_MAX = 100_000;
 
 const REFUSALS: ReadonlySet<ErrorCode> = new Set(["INPUT_INVALID", "SELECTION_TOO_LARGE"]);
@@ -305,7 +306,9 @@ async function evaluateProbe(
     const { cursor: returned } = result as { cursor?: unknown };
     return returned === undefined ? said.cursor : cursorFrom(probe, returned);
   });
-  return evaluated(found === null ? cursor : found.cursor, said.requests);
+  const outcome = evaluated(found === null ? cursor : found.cursor, said.requests);
+  const added_keys = said.additions.all();
+  return added_keys.length === 0 ? outcome : { ...outcome, added_keys };
 }
 
 /** What there is for a sensor with a watch; null without one. */
@@ -329,12 +332,15 @@ async function foundBy(
   return watcher.look(cursor, signal);
 }
 
-function evaluated(cursor: string | null, run_requests: EvaluatedRequest[]): EvaluationOutcome {
+function evaluated(
+  cursor: string | null,
+  run_requests: EvaluatedRequest[],
+): Extract<EvaluationOutcome, { type: "evaluated" }> {
   return { type: "evaluated", cursor, run_requests };
 }
 
 /** What the function of a sensor has said. */
-type Said = { requests: EvaluatedRequest[]; cursor: string | null };
+type Said = { requests: EvaluatedRequest[]; additions: GatheredKeys; cursor: string | null };
 
 /** What the function of a sensor gets, and where what it says is gathered. */
 function sensorContext(
@@ -343,7 +349,7 @@ function sensorContext(
   signal: AbortSignal,
   logger: WorkerLogger,
 ): { context: SensorContext<Json>; said: Said } {
-  const said: Said = { requests: [], cursor: probe.cursor };
+  const said: Said = { requests: [], additions: new GatheredKeys(), cursor: probe.cursor };
   const context: SensorContext<Json> = {
     sensor: probe.name,
     cursor: probe.cursor,
@@ -353,6 +359,9 @@ function sensorContext(
     request(request) {
       said.requests.push(requestOf(request));
       refuseTooManyRequests(probe, said.requests.length);
+    },
+    addPartitions(definition, keys) {
+      said.additions.add(definition, keys);
     },
     setCursor(cursor) {
       said.cursor = cursorFrom(probe, cursor);
@@ -392,7 +401,7 @@ function refuseTooManyRequests({ name, max_run_requests }: ClaimedProbe, count: 
 
 function requestOf(request: SensorRequest): EvaluatedRequest {
   refuseUnknownOptions("request()", request, REQUEST_OPTIONS);
-  const { partition, partitions, runKey = null, config = null, labels = {} } = request;
+  const { partition, partitions, add, runKey = null, config = null, labels = {} } = request;
   if (partition !== undefined && partitions !== undefined) {
     throw wrong("request() was given partition and partitions; give one of them.");
   }
@@ -403,6 +412,7 @@ function requestOf(request: SensorRequest): EvaluatedRequest {
     asset_selection: assetKeysOf(request.assets ?? []),
     partition_keys: partition === undefined ? [...(partitions ?? [])] : [partition],
     ...(partition === undefined && partitions === undefined ? { partition_keys: null } : {}),
+    ...(add === undefined ? {} : { add }),
     run_key: runKey,
     config: kept.value,
     labels,

@@ -1,6 +1,6 @@
 import type { Json } from "../../kernel/canonical.ts";
 import { PawlError } from "../../kernel/errors.ts";
-import type { ClaimedGroup, TaskRef } from "../../work/run/protocol.ts";
+import { type ClaimedGroup, levelFields, type TaskRef } from "../../work/run/protocol.ts";
 import type { SegmentReport } from "../../work/sync/segment-protocol.ts";
 import type { StepReport } from "../../work/shard/step-protocol.ts";
 import type { TaskResult, TaskContext } from "../../define/automation-context.ts";
@@ -17,6 +17,7 @@ import {
 import { plainError, messageOf, shortened, readableText } from "../plain-values.ts";
 import type { TimeWindow } from "../../kernel/keyspace/keyspace.ts";
 import type { PartitionReader } from "./runner.ts";
+import { asOwnerOfLines } from "./console-lines.ts";
 
 /** One lease of this worker and how many of its tasks are not reported yet. */
 export type WorkerLease = {
@@ -127,7 +128,7 @@ export class TaskAttempt {
     try {
       if (code === undefined) throw unknownCode(this.group);
       this.#watch();
-      const returned = code(this);
+      const returned = asOwnerOfLines(this, () => code(this));
       // Functions that answer at once are not made to wait for a promise.
       if (!isPromiseLike(returned)) {
         this.#returned(returned);
@@ -219,8 +220,8 @@ export class TaskAttempt {
     const outcome: TaskOutcome = { outcome: "SUCCEEDED" };
     try {
       const metadata = metadataOf(value);
-      if (metadata !== null && "value" in metadata) outcome.metadata = metadata.value;
-      else if (metadata !== null) this.log(`The metadata is not kept: ${metadata.fault}.`, {});
+      if (metadata.value !== undefined) outcome.metadata = metadata.value;
+      for (const fault of metadata.faults) this.log(fault, {});
     } catch (error) {
       // Reading the result is running the user's code.
       this.#threw(error);
@@ -239,7 +240,8 @@ export class TaskAttempt {
     const outcome = outcomeOfError(error);
     const stack = error.stack ?? "";
     if (outcome.outcome === "FAILED" && stack !== "" && !(error instanceof PawlError)) {
-      this.#host.log(this, outcome.error?.message ?? "", { stack }, true);
+      const fields = { ...levelFields("error"), stack };
+      this.#host.log(this, outcome.error?.message ?? "", fields, true);
     }
     this.#end(outcome);
   }

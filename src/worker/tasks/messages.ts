@@ -11,8 +11,11 @@ import type { WorkerLogger } from "../run-worker.ts";
 
 /** How long log lines gather. */
 const LOG_GATHER_MS = 200;
-/** Most lines that wait; more are counted and dropped. */
-const LOG_LINES_MAX = 10_000;
+/**
+ * Most lines that wait. Of what is still free an attempt may take as much as it has already, so that one
+ * which says more than can be sent leaves room for all others: what is beyond is counted and dropped.
+ */
+const LOG_LINES_MAX = 20_000;
 const LOG_BATCH_MAX = 500;
 const LOG_TEXT_MAX = 10_000;
 const LOG_TRIES_MAX = 5;
@@ -69,10 +72,7 @@ export function openTaskMessages(options: TaskMessagesOptions): TaskMessages {
     drop: (attempt) => leases.drop(attempt),
     checkpoint(attempt, value) {
       return new Promise((resolve, reject) => {
-        // A copy: the caller may go on changing what it passed.
-        const kept = keptJson(value, CHECKPOINT_LENGTH_MAX);
-        if ("value" in kept) checkpoints.add({ attempt, value: kept.value, resolve, reject });
-        else reject(new PawlError("INPUT_INVALID", `The checkpoint is not kept: ${kept.fault}.`));
+        checkpoints.add({ attempt, value: keptCheckpoint(value), resolve, reject });
       });
     },
     log: (attempt, message, fields, endsAttempt = false) =>
@@ -83,6 +83,18 @@ export function openTaskMessages(options: TaskMessagesOptions): TaskMessages {
       await leases.release();
     },
   };
+}
+
+/** A copy of a checkpoint, for the caller may go on changing it; `INPUT_INVALID` when it is no JSON. */
+export function keptCheckpoint(value: unknown): Json {
+  const kept = keptJson(value, CHECKPOINT_LENGTH_MAX);
+  if ("value" in kept) return kept.value;
+  throw new PawlError("INPUT_INVALID", `The checkpoint is not kept: ${kept.fault}.`);
+}
+
+/** What is kept of a line that a task logs: bounded, and a copy of its fields. */
+export function keptLine(message: unknown, fields: unknown): { message: string; fields: Json } {
+  return { message: readableText(message, LOG_TEXT_MAX), fields: logFields(fields, LOG_TEXT_MAX) };
 }
 
 type EmptiedLeases = ReturnType<typeof emptiedLeases>;
@@ -118,7 +130,7 @@ const REFUSAL_CODES: ReadonlySet<ErrorCode> = new Set(["INPUT_INVALID", "SELECTI
 
 function reportOutbox(
   { connection, workerId, codeVersion, clock, random, logger, rides, settled }: TaskMessagesOptions,
-  lines: Pick<Outbox<Line>, "isEmpty" | "flush">,
+  lines: ReturnType<typeof logOutbox>,
   leases: EmptiedLeases,
 ): Outbox<Report> {
   const reports = new Outbox<Report>({
@@ -145,8 +157,9 @@ function reportOutbox(
       leases.drop(attempt);
     },
     async send(items) {
-      // Lines belong to the attempt: after its end the server would refuse them.
-      if (!lines.isEmpty) await lines.flush();
+      // Lines belong to the attempt: after its end the server would refuse them. Those that others
+      // write meanwhile are not waited for, or one that never stops would keep all from being reported.
+      await lines.end(items.map(({ attempt }) => attempt));
       const released = [...leases.all(), ...leasesEnding(items)].slice(0, MESSAGE_ITEMS_MAX);
       const answer = await rides.along((claim) =>
         connection.report({
@@ -223,7 +236,13 @@ function logOutbox(
   random: () => number,
   logger: WorkerLogger,
 ) {
-  let dropped = 0;
+  /** Of an attempt: its lines that wait, and those that were dropped since that was last said. */
+  const counts = new WeakMap<TaskAttempt, { waiting: number; dropped: number }>();
+  const countsOf = (attempt: TaskAttempt): { waiting: number; dropped: number } => {
+    const known = counts.get(attempt) ?? { waiting: 0, dropped: 0 };
+    counts.set(attempt, known);
+    return known;
+  };
   const outbox = new Outbox<Line>({
     itemsMax: LOG_BATCH_MAX,
     gatherMs: LOG_GATHER_MS,
@@ -231,7 +250,8 @@ function logOutbox(
     clock,
     random,
     isWanted: ({ attempt }) => !attempt.isLost,
-    giveUp(_line, error) {
+    giveUp({ attempt }, error) {
+      countsOf(attempt).waiting--;
       if (error !== null) logger.warn({ code: error.code }, "A log line could not be kept.");
     },
     async send(items) {
@@ -241,27 +261,37 @@ function logOutbox(
           return endsAttempt ? { ...line, ends_attempt: true } : line;
         }),
       });
+      for (const { attempt } of items) countsOf(attempt).waiting--;
     },
   });
+  const put = (line: Line): void => {
+    countsOf(line.attempt).waiting++;
+    outbox.add(line);
+  };
+  /** So that a log says where something is not in it, at its end too. */
+  const sayDropped = (attempt: TaskAttempt): void => {
+    const { dropped } = countsOf(attempt);
+    if (dropped === 0) return;
+    countsOf(attempt).dropped = 0;
+    const message = `${dropped} lines were dropped here: more came than could be sent.`;
+    put({ attempt, message, fields: {}, endsAttempt: false });
+  };
 
   return {
-    get isEmpty() {
-      return outbox.isEmpty;
-    },
     flush: () => outbox.flush(),
+    /** Resolves once all that these attempts logged is delivered or given up. */
+    async end(attempts: readonly TaskAttempt[]): Promise<void> {
+      for (const attempt of attempts) sayDropped(attempt);
+      if (attempts.some((attempt) => countsOf(attempt).waiting > 0)) await outbox.flushPresent();
+    },
     add(attempt: TaskAttempt, message: string, fields: Json, endsAttempt: boolean): void {
       // An attempt ends once, so these are no more than there are tasks.
-      if (outbox.waitingCount >= LOG_LINES_MAX && !endsAttempt) {
-        dropped++;
+      if (countsOf(attempt).waiting >= LOG_LINES_MAX - outbox.waitingCount && !endsAttempt) {
+        countsOf(attempt).dropped++;
         return;
       }
-      if (dropped > 0) {
-        const notice = `${dropped} lines before this one were dropped: more came than could be sent.`;
-        outbox.add({ attempt, message: notice, fields: {}, endsAttempt: false });
-        dropped = 0;
-      }
-      const text = readableText(message, LOG_TEXT_MAX);
-      outbox.add({ attempt, message: text, fields: logFields(fields, LOG_TEXT_MAX), endsAttempt });
+      sayDropped(attempt);
+      put({ attempt, ...keptLine(message, fields), endsAttempt });
     },
   };
 }

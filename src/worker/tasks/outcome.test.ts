@@ -50,14 +50,57 @@ describe("outcomeOfStop", () => {
 });
 
 describe("metadataOf", () => {
-  test("refuses what is too long or no JSON", () => {
-    expect(metadataOf(undefined)).toBeNull();
-    expect(metadataOf({ metadata: { rows: 1 } })).toEqual({ value: { rows: 1 } });
-    expect(metadataOf({ metadata: { text: "x".repeat(20_000) } })).toMatchObject({
-      fault: expect.stringContaining("at most 16000"),
+  test("keeps what JSON can hold, and has nothing where nothing was returned", () => {
+    expect(metadataOf(undefined)).toEqual({ faults: [] });
+    expect(metadataOf({ metadata: undefined })).toEqual({ faults: [] });
+    expect(metadataOf({ metadata: { rows: 1 } })).toEqual({ value: { rows: 1 }, faults: [] });
+    expect(metadataOf({ metadata: {} })).toEqual({ value: {}, faults: [] });
+    expect(metadataOf({ metadata: ["as", "before"] })).toEqual({
+      value: ["as", "before"],
+      faults: [],
     });
-    expect(metadataOf({ metadata: { rows: 1n } })).toMatchObject({
-      fault: expect.stringContaining("bigint"),
+  });
+
+  test("leaves out what is too long or no JSON, says so, and keeps the rest", () => {
+    const ring: Record<string, unknown> = {};
+    ring["self"] = ring;
+    const given = {
+      rows: 1,
+      big: 1n,
+      not: Number.NaN,
+      endless: Number.POSITIVE_INFINITY,
+      ring,
+      long: "x".repeat(20_000),
+      at: new Date(0),
+      name: "orders",
+    };
+    const { value, faults } = metadataOf({ metadata: given });
+    expect(value).toEqual({ rows: 1, at: "1970-01-01T00:00:00.000Z", name: "orders" });
+    expect(faults).toEqual([
+      'A fact of the metadata is not kept: "big": a bigint cannot be written as JSON.',
+      expect.stringContaining('"not": the number NaN cannot be kept'),
+      expect.stringContaining('"endless": the number Infinity cannot be kept'),
+      expect.stringMatching(/"ring": it is .*nested|"ring": .*more than/),
+      expect.stringContaining('"long": it is more than'),
+    ]);
+    const none = metadataOf({ metadata: { rows: 1n } });
+    expect(none).toEqual({
+      faults: ['The metadata is not kept: "rows": a bigint cannot be written as JSON.'],
     });
+  });
+
+  test("keeps no more than the server takes, however it is written", () => {
+    const quotes = Object.fromEntries(
+      Array.from({ length: 40 }, (_, at) => [`fact ${at}`, '"'.repeat(400)]),
+    );
+    const { value, faults } = metadataOf({ metadata: quotes });
+    expect(JSON.stringify(value).length).toBeLessThanOrEqual(16_000);
+    expect(Object.keys(value ?? {}).length).toBeGreaterThan(15);
+    expect(faults.length).toBeGreaterThan(0);
+  });
+
+  test("does not go on for ever about metadata of which nothing can be kept", () => {
+    const many = Object.fromEntries(Array.from({ length: 1_000 }, (_, at) => [`n${at}`, 1n]));
+    expect(metadataOf({ metadata: many }).faults.length).toBeLessThanOrEqual(21);
   });
 });

@@ -1,8 +1,9 @@
 import { PawlError } from "../../kernel/errors.ts";
 import { METADATA_LENGTH_MAX, type ReportedResult } from "../../work/run/protocol.ts";
 import { DoNotRetry, RetryAfter, Skip } from "../../define/errors.ts";
+import type { Json } from "../../kernel/canonical.ts";
 import {
-  type Kept,
+  jsonOf,
   keptJson,
   messageOf,
   plainError,
@@ -84,12 +85,62 @@ export function outcomeOfStop({ type, message }: StopCause): TaskOutcome | null 
   }
 }
 
-/** What is to be kept about a materialization; null when its function returned nothing about it. */
-export function metadataOf(returned: unknown): Kept | null {
-  if (typeof returned !== "object" || returned === null) return null;
+/** What is kept about a materialization, absent when nothing is, and what of it could not be. */
+export type KeptMetadata = { value?: Json; faults: string[] };
+
+/**
+ * What is to be kept about a materialization: each fact that can be, and for each that cannot a
+ * sentence that says why. Throws what the metadata's own code throws.
+ */
+export function metadataOf(returned: unknown): KeptMetadata {
+  if (typeof returned !== "object" || returned === null) return { faults: [] };
   const { metadata } = returned as { metadata?: unknown };
-  return metadata === undefined ? null : keptJson(metadata, METADATA_LENGTH_MAX);
+  if (metadata === undefined) return { faults: [] };
+  const plain = jsonOf(metadata, "");
+  if (typeof plain !== "object" || plain === null || Array.isArray(plain)) {
+    const kept = keptJson(plain, METADATA_LENGTH_MAX);
+    return "value" in kept
+      ? { value: kept.value, faults: [] }
+      : { faults: [`The metadata is not kept: ${kept.fault}.`] };
+  }
+  return keptFacts(plain);
 }
+
+/** Each fact by itself, so that one that cannot be kept costs no other. */
+function keptFacts(metadata: object): KeptMetadata {
+  const facts: Record<string, Json> = {};
+  const faults: string[] = [];
+  let left = METADATA_LENGTH_MAX - 2;
+  for (const name of Object.keys(metadata)) {
+    const given = (metadata as Record<string, unknown>)[name];
+    if (given === undefined) continue;
+    const named = JSON.stringify(name).length + 2;
+    const kept =
+      name === "__proto__"
+        ? { fault: "that name is not allowed in a document" }
+        : keptJson(given, Math.max(0, left - named));
+    if ("fault" in kept) faults.push(`${shortened(name)}: ${kept.fault}`);
+    else {
+      const { length } = JSON.stringify(kept.value);
+      // Escapes make a text longer than what was counted while it was copied.
+      if (named + length > left) faults.push(`${shortened(name)}: there is no room left for it`);
+      else {
+        left -= named + length;
+        facts[name] = kept.value;
+      }
+    }
+    if (faults.length > FAULTS_MAX) break;
+  }
+  const isAny = Object.keys(facts).length > 0 || faults.length === 0;
+  const said = isAny ? "A fact of the metadata is not kept" : "The metadata is not kept";
+  return {
+    ...(isAny ? { value: facts } : {}),
+    faults: faults.map((fault) => `${said}: ${fault}.`),
+  };
+}
+
+/** Facts that are left out with a line of the log each; what comes after them is not looked at. */
+const FAULTS_MAX = 20;
 
 const INPUT_CODES: ReadonlySet<string> = new Set([
   "ASSET_NOT_FOUND",

@@ -80,7 +80,7 @@ const walk = asset("walk", {
     let done = Number(context.lastCheckpoint ?? 0);
     while (done < context.partitions.length) {
       const partition = context.partitions[done] ?? "";
-      await sleep(20 + Math.random() * 60, undefined, { signal: context.signal as AbortSignal });
+      await sleep(20 + Math.random() * 60, undefined, { signal: context.signal });
       make("walk", partition, `walked ${partition}`);
       done++;
       await context.checkpoint(done);
@@ -105,7 +105,7 @@ const endless = asset("endless", {
   partitions: days,
   async materialize(context) {
     say(context, "started");
-    await sleep(2 ** 30, undefined, { signal: context.signal as AbortSignal });
+    await sleep(2 ** 30, undefined, { signal: context.signal });
   },
 });
 
@@ -113,7 +113,7 @@ const endless = asset("endless", {
 const slow = asset("slow", {
   async materialize(context) {
     say(context, "started");
-    await sleep(5_000, undefined, { signal: context.signal as AbortSignal });
+    await sleep(5_000, undefined, { signal: context.signal });
     say(context, "made");
   },
 });

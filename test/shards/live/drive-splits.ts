@@ -7,7 +7,7 @@ import type { LiveSite, LiveSplit } from "./live-site.ts";
 const PAUSE_MS_MIN = 100;
 const PAUSE_MS_MAX = 400;
 const PAUSE_GROWTH = 1.5;
-const WITHIN_MS = 100_000;
+const WITHIN_MS = 600_000;
 
 /** Where a split is to be led: `pending` stays before the cutover, `cut over` right after it. */
 export type Goal = Path | "back now" | "pending";

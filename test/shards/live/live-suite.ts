@@ -53,7 +53,7 @@ export function liveSplits(
   open: () => Promise<readonly [string, string] | undefined>,
   load: Partial<LoadOptions>,
 ): void {
-  describe(`splits under load, ${name}`, { timeout: 120_000 }, () => {
+  describe(`splits under load, ${name}`, () => {
     let stage: Stage;
     beforeAll(async () => {
       const databases = await open();

@@ -10,7 +10,6 @@ import type { World } from "./model-world.ts";
 
 const THERE = ["arm", "copy", "tail", "cutover"] as const;
 const BACK = [...THERE, "reverse", "cutback", "discard"] as const;
-const TIMEOUT_MS = 120_000;
 
 /** Explores a world that is sound, and says how much of it there was. */
 async function isSound(world: World): Promise<void> {
@@ -24,7 +23,7 @@ async function found(world: World, variant: Variant): Promise<string> {
   return (await explore(world, variant, MODEL_LIMITS)).broken?.what ?? "nothing";
 }
 
-describe("every interleaving of a split", { timeout: TIMEOUT_MS }, () => {
+describe("every interleaving of a split", () => {
   test("I53, I54, I55: with updates of two rows", () =>
     isSound(worldOf({ keys: ["a", "b"], writers: [[add("a"), add("b")]], steps: THERE })));
 
@@ -92,12 +91,12 @@ describe("every interleaving of a split", { timeout: TIMEOUT_MS }, () => {
     ));
 });
 
-describe("every interleaving with a frozen coordinator", { timeout: TIMEOUT_MS }, () => {
+describe("every interleaving with a frozen coordinator", () => {
   test("I57: refuses what it does when it thaws", () =>
     isSound(worldOf({ keys: ["a"], writers: [[add("a")]], steps: THERE, left: { freezes: 1 } })));
 });
 
-describe("a broken split", { timeout: TIMEOUT_MS }, () => {
+describe("a broken split", () => {
   const { NO_VERIFICATION } = VARIANTS;
   const updates = (): World => worldOf({ keys: ["a", "b"], writers: [[add("a")]], steps: THERE });
 

@@ -15,6 +15,7 @@ export const PLACES = [
   { href: "/runs", text: "Runs", letter: "r" },
   { href: "/schedules", text: "Schedules", letter: "s" },
   { href: "/sensors", text: "Sensors", letter: "e" },
+  { href: "/webhooks", text: "Webhooks", letter: "w" },
   { href: "/syncs", text: "Syncs", letter: "y" },
   { href: "/moves", text: "Moves", letter: "m" },
   { href: "/splits", text: "Splits", letter: "p" },

@@ -40,6 +40,7 @@ const ROUTES: readonly (readonly [path: string, page: ComponentType])[] = [
   ],
   ["/sensors", lazyPage(() => import("../pages/sensors/sensor-list.tsx"), "SensorList")],
   ["/sensors/:sensor_id", lazyPage(() => import("../pages/sensors/sensor-page.tsx"), "SensorPage")],
+  ["/webhooks", lazyPage(() => import("../pages/webhooks/webhook-list.tsx"), "WebhookList")],
   ["/syncs", lazyPage(() => import("../pages/syncs/sync-list.tsx"), "SyncList")],
   ["/syncs/:sync_id", lazyPage(() => import("../pages/syncs/sync-page.tsx"), "SyncPage")],
   ["/moves", lazyPage(() => import("../pages/moves/move-list.tsx"), "MoveList")],

@@ -73,7 +73,7 @@ function quotedTable(name: string): string {
 }
 
 /** A value of a row as JSON holds it: exact as a text where it would not be as a number. */
-export function jsonOf(value: unknown): Json {
+export function jsonOfCell(value: unknown): Json {
   switch (typeof value) {
     case "string":
     case "boolean":
@@ -92,8 +92,8 @@ export function jsonOf(value: unknown): Json {
   if (value === null) return null;
   if (value instanceof Date) return value.toISOString();
   if (value instanceof Uint8Array) return Buffer.from(value).toString("base64");
-  if (Array.isArray(value)) return value.map(jsonOf);
-  return Object.fromEntries(Object.entries(value).map(([name, each]) => [name, jsonOf(each)]));
+  if (Array.isArray(value)) return value.map(jsonOfCell);
+  return Object.fromEntries(Object.entries(value).map(([name, each]) => [name, jsonOfCell(each)]));
 }
 
 function isSafe(value: bigint): boolean {
@@ -103,7 +103,7 @@ function isSafe(value: bigint): boolean {
 /** The columns of a row as an item, without what was asked beside them. */
 export function itemOf(row: Readonly<Record<string, unknown>>): RowItem {
   const columns = Object.entries(row).filter(([name]) => !name.startsWith("pawl:"));
-  return Object.fromEntries(columns.map(([name, value]) => [name, jsonOf(value)]));
+  return Object.fromEntries(columns.map(([name, value]) => [name, jsonOfCell(value)]));
 }
 
 const CONNECT_MS_MAX = 10_000;
@@ -154,7 +154,7 @@ export function postgresRows(url: string): RowSource {
 function placed(row: Record<string, unknown>): PlacedRow {
   return {
     item: itemOf(row),
-    place: { watermark: jsonOf(row[WATERMARK]), key: jsonOf(row[KEY]) },
+    place: { watermark: jsonOfCell(row[WATERMARK]), key: jsonOfCell(row[KEY]) },
     group: Number(row[GROUP]),
   };
 }

@@ -4,8 +4,9 @@ import type { PartitionDocument } from "../../../../src/work/asset/api.ts";
 import { call } from "../../api/call.ts";
 import { useAnswer } from "../../api/use-answer.ts";
 import { Action } from "../../parts/action.tsx";
-import { Facts, Id, Json } from "../../parts/facts.tsx";
+import { Facts, Id } from "../../parts/facts.tsx";
 import { Loaded } from "../../parts/loaded.tsx";
+import { Metadata } from "../../parts/metadata.tsx";
 import { Empty, Notice } from "../../parts/notice.tsx";
 import { Status } from "../../parts/status.tsx";
 import { Time } from "../../parts/time.tsx";
@@ -96,7 +97,7 @@ function PartitionFacts({ partition }: { partition: PartitionDocument }): ReactN
               "never"
             ) : (
               <>
-                <Time at={made} /> by <RunLink id={partition.last_materialization_run_id} />
+                <Time at={made} /> <MadeBy partition={partition} />
               </>
             ),
           ],
@@ -107,16 +108,32 @@ function PartitionFacts({ partition }: { partition: PartitionDocument }): ReactN
               "none"
             ) : (
               <>
-                <Status state={partition.last_attempt_outcome ?? ""} /> <Time at={tried} /> in{" "}
-                <RunLink id={partition.last_attempt_run_id} />
+                <Status state={partition.last_attempt_outcome ?? ""} /> <Time at={tried} />
+                {partition.last_attempt_run_id !== null && (
+                  <>
+                    {" "}
+                    in <RunLink id={partition.last_attempt_run_id} />
+                  </>
+                )}
               </>
             ),
           ],
         ]}
       />
       {partition.metadata !== null && (
-        <Json value={partition.metadata} label="Metadata of the last materialization" />
+        <Metadata value={partition.metadata} label="Metadata of the last materialization" />
       )}
+    </>
+  );
+}
+
+/** The run that made a partition, or who said that it was made elsewhere. */
+function MadeBy({ partition }: { partition: PartitionDocument }): ReactNode {
+  const { last_materialization_reported_by: reporter } = partition;
+  if (reporter !== null) return `elsewhere, reported by ${reporter}`;
+  return (
+    <>
+      by <RunLink id={partition.last_materialization_run_id} />
     </>
   );
 }

@@ -25,6 +25,11 @@ export function BackfillFacts({ backfill }: { backfill: Backfill }): ReactNode {
           ["Order", backfill.order],
           ["Priority", backfill.priority],
           ["Failure limit", limit === null ? null : limitText(limit)],
+          ["Window", backfill.window],
+          [
+            "Starts at",
+            backfill.start_at === null ? null : <Moment key="start" at={backfill.start_at} />,
+          ],
           ["Created", <Moment key="created" at={backfill.created_at} />],
           ["Created by", backfill.created_by],
           ["Started", <Moment key="started" at={backfill.started_at} />],

@@ -11,6 +11,9 @@ export function BackfillProgress({ backfill }: { backfill: Backfill }): ReactNod
   const { partitions_total, rate_per_second: rate, eta_at, started_at, finished_at } = backfill;
   const { paused_at, paused_ms } = backfill;
   const parts = partitionParts(backfill);
+  const mayPlan = backfill.state === "PENDING" || backfill.state === "RUNNING";
+  const isWaiting = mayPlan && !backfill.window_open;
+  const opensAt = isWaiting ? backfill.window_changes_at : null;
   return (
     <div className="card stack backfills-far">
       <div className="backfills-numbers">
@@ -30,6 +33,14 @@ export function BackfillProgress({ backfill }: { backfill: Backfill }): ReactNod
               <Time at={eta_at} />
             </span>
             <span className="soft">ETA</span>
+          </div>
+        )}
+        {opensAt !== null && (
+          <div>
+            <span className="backfills-number">
+              <Time at={opensAt} />
+            </span>
+            <span className="soft">{started_at === null ? "starts" : "window opens"}</span>
           </div>
         )}
         {started_at !== null && (

@@ -52,6 +52,12 @@ export function percentText(backfill: Backfill): string {
 
 /** Which partitions a backfill is for, in words. */
 export function selectorText(selector: Backfill["partition_selector"]): string {
+  const only = "only" in selector ? selector.only : undefined;
+  const all = wholeText(selector);
+  return only === undefined ? all : `${all}, only ${only.replaceAll("_", " ")}`;
+}
+
+function wholeText(selector: Backfill["partition_selector"]): string {
   switch (selector.type) {
     case "all":
       return "all partitions";

@@ -125,6 +125,7 @@ export const BACKFILL_SENTENCES: Sentences<
   | "BackfillChunkSplit"
   | "BackfillStateChanged"
   | "BackfillRetuned"
+  | "BackfillWindowChanged"
 > = {
   BackfillCreated: (data) =>
     `${named(data.created_by)} created a backfill of ${someNames(data.asset_selection)}: ` +
@@ -149,10 +150,20 @@ export const BACKFILL_SENTENCES: Sentences<
       .filter((part) => part !== "")
       .join(" and ") +
     ".",
+  BackfillWindowChanged: ({ is_open, changes_at }) =>
+    `The backfill ${is_open ? "may plan chunks" : "plans no chunks"}` +
+    (changes_at === null ? "." : ` until ${changes_at}.`),
 };
 
-/** Definitions and keys in sentences. */
-export const DEFINITION_SENTENCES: Sentences<"DefinitionsPublished" | "PartitionKeysAdded"> = {
+/** Definitions, keys and reports in sentences. */
+export const DEFINITION_SENTENCES: Sentences<
+  | "DefinitionsPublished"
+  | "PartitionKeysAdded"
+  | "PartitionKeysRemoved"
+  | "PartitionKeysRestored"
+  | "PartitionsReported"
+  | "PartitionsForgotten"
+> = {
   DefinitionsPublished({ definition_version, origin, specs, removed }) {
     const names = specs.map(({ name, body }) => `${body.kind} ${name}`);
     const parts = [
@@ -165,4 +176,14 @@ export const DEFINITION_SENTENCES: Sentences<"DefinitionsPublished" | "Partition
   },
   PartitionKeysAdded: ({ definition, keys }) =>
     `${counted(keys.length, "key")} added to ${named(definition)}: ${someNames(keys)}.`,
+  PartitionKeysRemoved: ({ definition, keys }) =>
+    `${counted(keys.length, "key")} removed from ${named(definition)}: ${someNames(keys)}.`,
+  PartitionKeysRestored: ({ definition, keys }) =>
+    `${counted(keys.length, "key")} of ${named(definition)} added again: ${someNames(keys)}.`,
+  PartitionsReported({ asset_key, reported_by, items }) {
+    const count = items.reduce((sum, { partition_keys }) => sum + partition_keys.length, 0);
+    return `${named(reported_by)} reported ${counted(count, "partition")} of ${named(asset_key)} as made elsewhere.`;
+  },
+  PartitionsForgotten: ({ asset_key, partition_keys }) =>
+    `Reports of ${counted(partition_keys.length, "partition")} of ${named(asset_key)} were taken back.`,
 };

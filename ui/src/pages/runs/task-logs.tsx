@@ -50,8 +50,8 @@ export function TaskLogs(props: { runId: string; taskKey: number; isRunning: boo
           items.length === 0 ? (
             <p className="soft">
               {props.isRunning
-                ? "Nothing logged yet. Lines written with ctx.log appear here."
-                : "Nothing was logged. Lines written with ctx.log appear here."}
+                ? "Nothing logged yet. Lines written with ctx.log or console.log appear here."
+                : "Nothing was logged. Lines written with ctx.log or console.log appear here."}
             </p>
           ) : (
             <Lines lines={items} isFollowing={isFollowing} />

@@ -4,6 +4,7 @@ import type { AnswerOf } from "../../../../src/work/operations.ts";
 import { useAnswer } from "../../api/use-answer.ts";
 import { Facts, Id, Json, RunLink } from "../../parts/facts.tsx";
 import { Loaded } from "../../parts/loaded.tsx";
+import { Metadata } from "../../parts/metadata.tsx";
 import { ErrorText, Notice } from "../../parts/notice.tsx";
 import { Page, Section } from "../../parts/page.tsx";
 import { Progress } from "../../parts/progress.tsx";
@@ -80,6 +81,11 @@ function Shown({ task }: { task: Detail }): ReactNode {
           empty={<p className="soft">{untried(task)}</p>}
         />
       </Section>
+      {task.metadata !== null && (
+        <Section title="Metadata">
+          <Metadata value={task.metadata} label="Metadata" />
+        </Section>
+      )}
       {task.checkpoint !== null && (
         <Section title="Checkpoint">
           <p className="soft">

@@ -17,7 +17,7 @@ import { ZonedTime } from "./zoned-time.tsx";
 import "./schedules.css";
 
 const STATES = [
-  ["", "All but deleted"],
+  ["", "All"],
   ["ACTIVE", "active"],
   ["PAUSED", "paused"],
   ["DELETED", "deleted"],

@@ -14,7 +14,7 @@ import { lacksWorker, lateMs, type Sensor, watchText } from "./sensor-texts.ts";
 import "./sensors.css";
 
 const STATES = [
-  ["", "All but deleted"],
+  ["", "All"],
   ["ACTIVE", "active"],
   ["PAUSED", "paused"],
   ["ERROR", "error"],

@@ -1,6 +1,6 @@
 import { describe, expect, test } from "vitest";
 import type { PartitionDefinition } from "../../../../../src/kernel/keyspace/definition.ts";
-import { type Asset, byFit, choosing, fitOf, leadingAsset, withKind } from "./asset-fit.ts";
+import { type Asset, byFit, choosing, fitOf, leadingAsset, linked, withKind } from "./asset-fit.ts";
 import { EMPTY_FORM } from "./create-form.ts";
 
 const DAYS: PartitionDefinition = { type: "daily", start: "2026-01-01", time_zone: "UTC" };
@@ -27,6 +27,15 @@ describe("leadingAsset", () => {
     expect(leadingAsset([clean, raw])).toBe(raw);
     expect(leadingAsset([clean, report])).toBe(clean);
     expect(leadingAsset([])).toBeNull();
+  });
+});
+
+describe("linked", () => {
+  test("is what is made from the chosen ones or what they are made from, of what is made here", () => {
+    expect(linked(ALL, ["raw"], "downstream")).toEqual(["clean", "raw", "report"]);
+    expect(linked(ALL, ["clean", "regions"], "upstream")).toEqual(["clean", "raw", "regions"]);
+    const outside = { ...raw, spec: { ...raw.spec, external: true as const } };
+    expect(linked([outside, clean], ["clean"], "upstream")).toEqual(["clean"]);
   });
 });
 

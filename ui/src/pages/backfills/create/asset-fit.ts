@@ -4,6 +4,7 @@ import type {
   PartitionDefinition,
   SingleDefinition,
 } from "../../../../../src/kernel/keyspace/definition.ts";
+import { downstreamOf, upstreamOf } from "../../../../../src/work/asset/select-assets.ts";
 import { type CreateForm, EMPTY_FORM, type SelectorKind } from "./create-form.ts";
 
 /** An asset as the API shows it. */
@@ -57,6 +58,19 @@ export function choosing(
   return isAny
     ? { assets: chosen }
     : { assets: chosen, kind, start, end, keys, filter, of, outcomes };
+}
+
+/** What chosen assets are made from, or what is made from them, of the assets that are made here. */
+export function linked(
+  assets: readonly Asset[],
+  chosen: readonly string[],
+  direction: "upstream" | "downstream",
+): string[] {
+  const specs = assets.map(({ spec }) => spec);
+  const reach = direction === "upstream" ? upstreamOf : downstreamOf;
+  const made = new Set(specs.flatMap((spec) => (spec.external === true ? [] : [spec.asset_key])));
+  const keys = new Set(chosen.flatMap((key) => reach(specs, key)));
+  return [...keys].filter((key) => made.has(key));
 }
 
 /** How an asset would go together with those that are chosen. */

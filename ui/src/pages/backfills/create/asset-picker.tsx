@@ -4,7 +4,7 @@ import { Field } from "../../../parts/field.tsx";
 import { Empty } from "../../../parts/notice.tsx";
 import { More } from "../../../parts/table.tsx";
 import { countText } from "../../../parts/time-text.ts";
-import { type Asset, byFit, definitionText, FIT_TEXTS, fitOf } from "./asset-fit.ts";
+import { type Asset, byFit, definitionText, FIT_TEXTS, fitOf, linked } from "./asset-fit.ts";
 
 /** From how many assets on there is a field to search them by. */
 const SEARCHED_FROM = 6;
@@ -23,7 +23,8 @@ export function AssetPicker(props: {
   const problemId = useId();
   const words = search.toLowerCase().split(/\s+/);
   const matches = assets.filter(({ asset_key, spec }) => {
-    const text = `${asset_key} ${spec.description ?? ""}`.toLowerCase();
+    const labels = Object.entries(spec.labels).map(([name, value]) => `${name}=${value}`);
+    const text = `${asset_key} ${spec.description ?? ""} ${labels.join(" ")}`.toLowerCase();
     return chosen.includes(asset_key) || words.every((word) => text.includes(word));
   });
   if (assets.length === 0) return <NoAssets />;
@@ -68,14 +69,55 @@ export function AssetPicker(props: {
             toggle={toggle}
           />
         ))}
-        {matches.length === 0 && <p className="soft">No asset has this in its name.</p>}
+        {matches.length === 0 && (
+          <p className="soft">No asset has this in its name, description or labels.</p>
+        )}
       </fieldset>
+      <MoreAssets
+        chosen={chosen}
+        ways={[
+          ["Add upstream", linked(assets, chosen, "upstream")],
+          ["Add downstream", linked(assets, chosen, "downstream")],
+          ["Add all found", search.trim() === "" ? [] : matches.filter(isMadeHere).map(keyOf)],
+        ]}
+        onChange={onChange}
+      />
       {problem !== undefined && (
         <p id={problemId} className="field-problem">
           {problem}
         </p>
       )}
       <More list={props.list} />
+    </div>
+  );
+}
+
+const keyOf = ({ asset_key }: Asset): string => asset_key;
+const isMadeHere = ({ spec }: Asset): boolean => spec.external !== true;
+
+/** Buttons that choose further assets at once, each with how many those are. */
+function MoreAssets(props: {
+  chosen: readonly string[];
+  ways: readonly (readonly [string, readonly string[]])[];
+  onChange: (chosen: string[]) => void;
+}): ReactNode {
+  const { chosen, ways, onChange } = props;
+  const offers = ways
+    .map(([name, keys]) => ({ name, added: keys.filter((key) => !chosen.includes(key)) }))
+    .filter(({ added }) => added.length > 0);
+  if (offers.length === 0) return null;
+  return (
+    <div className="row">
+      {offers.map(({ name, added }) => (
+        <button
+          key={name}
+          type="button"
+          className="button"
+          onClick={() => onChange([...chosen, ...added])}
+        >
+          {name} ({countText(added.length)})
+        </button>
+      ))}
     </div>
   );
 }

@@ -27,7 +27,22 @@ export function bodyOf(form: CreateForm): Drafted {
   if (next !== null || selector === null || Object.keys(problems).length > 0) {
     return { body: null, problems, next };
   }
-  return { body: { assets: [...form.assets], selector, ...options }, problems, next: null };
+  const body = { assets: [...form.assets], selector: narrowed(selector, form), ...options };
+  return { body, problems, next: null };
+}
+
+/** What is stale, or was left by a backfill, is a part already. */
+function narrowed(selector: Selector, { only }: CreateForm): Selector {
+  const { type } = selector;
+  if (only === null || type === "stale" || type === "outcome" || type === "missing") {
+    return selector;
+  }
+  return { ...selector, only };
+}
+
+/** Whether only some of what is chosen this way may be taken. */
+export function isNarrowable(kind: CreateForm["kind"]): boolean {
+  return kind !== null && kind !== "stale" && kind !== "left";
 }
 
 type NumberField = "chunk_size" | "concurrency" | "priority" | "attempts" | "retry_delay_ms";
@@ -46,10 +61,16 @@ function optionsOf(
     retry: retryOf(number("attempts"), number("retry_delay_ms")),
     labels: labelsOf(form.labels, problems),
     config: configOf(form.config, problems),
-    after_backfill_id: form.after.trim() === "" ? undefined : form.after.trim(),
+    after_backfill_id: filledIn(form.after),
+    start_at: filledIn(form.start_at),
+    window: filledIn(form.window),
     allow_overlap: form.allow_overlap,
     continue_on_failure: form.continue_on_failure,
   });
+}
+
+function filledIn(text: string): string | undefined {
+  return text.trim() === "" ? undefined : text.trim();
 }
 
 /** The fields that have a value. */

@@ -6,6 +6,7 @@ import {
   EMPTY_FORM,
   formOfQuery,
   keysIn,
+  ONLY,
   OUTCOMES,
   pastedKeys,
   queryOfForm,
@@ -51,6 +52,7 @@ const selector: fc.Arbitrary<Partial<CreateForm>> = fc.oneof(
 const anyForm = fc
   .record({
     assets: fc.uniqueArray(key, { maxLength: 3 }),
+    only: fc.constantFrom(null, ...ONLY),
     chunk_size: text,
     concurrency: text,
     order: fc.constantFrom("ascending" as const, "descending" as const),
@@ -58,6 +60,8 @@ const anyForm = fc
     failure_limit: text,
     attempts: text,
     retry_delay_ms: text,
+    start_at: text,
+    window: text,
     labels: text,
     config: text,
     after: text,

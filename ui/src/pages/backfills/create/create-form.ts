@@ -1,4 +1,4 @@
-import type { StaleReason } from "../../../../../src/kernel/keyspace/selector.ts";
+import type { Only, StaleReason } from "../../../../../src/kernel/keyspace/selector.ts";
 
 /** The ways to say which partitions are meant. */
 export type SelectorKind = "range" | "keys" | "filter" | "all" | "stale" | "left";
@@ -21,6 +21,14 @@ export const REASONS = [
   "FRESHNESS_POLICY",
 ] as const satisfies readonly StaleReason[];
 
+/** What may be taken of a selection, in the order of the API. */
+export const ONLY = [
+  "missing",
+  "failed",
+  "missing_or_failed",
+  "stale",
+] as const satisfies readonly Only[];
+
 /** What somebody has filled in so far; texts stand as they were typed. */
 export type CreateForm = {
   assets: readonly string[];
@@ -31,6 +39,8 @@ export type CreateForm = {
   /** One key a line. */
   keys: string;
   filter: Readonly<Record<string, DimensionWish>>;
+  /** What is taken of a range, of keys, of a filter or of everything; all of it when null. */
+  only: Only | null;
   /** Stale for one of these; for any reason when empty. */
   reasons: readonly StaleReason[];
   limit: string;
@@ -50,6 +60,9 @@ export type CreateForm = {
   labels: string;
   config: string;
   after: string;
+  start_at: string;
+  /** The time of the day in which chunks are planned. */
+  window: string;
   allow_overlap: boolean;
   continue_on_failure: boolean;
 };
@@ -62,6 +75,7 @@ export const EMPTY_FORM: CreateForm = {
   end: "",
   keys: "",
   filter: {},
+  only: null,
   reasons: [],
   limit: "10000",
   of: "",
@@ -76,6 +90,8 @@ export const EMPTY_FORM: CreateForm = {
   labels: "",
   config: "",
   after: "",
+  start_at: "",
+  window: "",
   allow_overlap: false,
   continue_on_failure: false,
 };
@@ -91,6 +107,8 @@ const PLAIN = [
   "labels",
   "config",
   "after",
+  "start_at",
+  "window",
 ] as const;
 
 /** The keys in a text, one a line; blanks around them and repeats are left out. */
@@ -115,6 +133,7 @@ export function formOfQuery(query: URLSearchParams): CreateForm {
     ...(plain as Pick<CreateForm, (typeof PLAIN)[number]>),
     assets: [...new Set(query.getAll("asset").filter((key) => key !== ""))],
     ...selectorOfQuery(query),
+    only: listed(text("only"), ONLY)[0] ?? null,
     order: text("order") === "descending" ? "descending" : "ascending",
     allow_overlap: text("allow_overlap") === "1",
     continue_on_failure: text("continue_on_failure") === "1",
@@ -147,6 +166,7 @@ export function queryOfForm(form: CreateForm): URLSearchParams {
   const query = new URLSearchParams();
   for (const asset of form.assets) query.append("asset", asset);
   writeSelector(form, query);
+  if (form.only !== null) query.set("only", form.only);
   if (form.order !== EMPTY_FORM.order) query.set("order", form.order);
   for (const name of PLAIN) if (form[name] !== EMPTY_FORM[name]) query.set(name, form[name]);
   if (form.allow_overlap) query.set("allow_overlap", "1");

@@ -16,7 +16,9 @@ type TextName =
   | "failure_limit"
   | "attempts"
   | "retry_delay_ms"
-  | "after";
+  | "after"
+  | "start_at"
+  | "window";
 
 /** How the backfill goes about its work; what is asked for rarely is folded away. */
 export function PlanOptions(props: OptionProps): ReactNode {
@@ -68,7 +70,19 @@ export function PlanOptions(props: OptionProps): ReactNode {
   );
 }
 
-const RARE = ["priority", "attempts", "retry_delay_ms", "labels", "config", "after"] as const;
+const RARE = [
+  "priority",
+  "attempts",
+  "retry_delay_ms",
+  "labels",
+  "config",
+  "after",
+  "start_at",
+  "window",
+] as const;
+
+/** What is typed as a text rather than as a number. */
+const TEXTS: ReadonlySet<TextName> = new Set(["after", "failure_limit", "start_at", "window"]);
 
 function hasRare(form: CreateForm): boolean {
   return form.continue_on_failure || RARE.some((name) => form[name] !== EMPTY_FORM[name]);
@@ -97,6 +111,18 @@ function RareOptions(props: OptionProps): ReactNode {
           name="after"
           label="Start after backfill"
           hint="Its id. Empty: starts at once."
+        />
+        <Text
+          {...props}
+          name="start_at"
+          label="Start at"
+          hint="2026-01-31T22:00:00Z, for example. Empty: at once."
+        />
+        <Text
+          {...props}
+          name="window"
+          label="Daily window"
+          hint="22:00-06:00 Europe/Berlin, for example. Empty: all day."
         />
       </div>
       <label className="create-check">
@@ -128,7 +154,7 @@ function Text(props: OptionProps & { name: TextName; label: string; hint: string
       {(control) => (
         <input
           {...control}
-          inputMode={name === "after" || name === "failure_limit" ? "text" : "numeric"}
+          inputMode={TEXTS.has(name) ? "text" : "numeric"}
           value={form[name]}
           aria-invalid={problem !== undefined}
           onChange={(event) => onChange({ [name]: event.target.value })}

@@ -3,6 +3,7 @@ import { Link } from "wouter";
 import { pairsText } from "../../../../../src/kernel/keyspace/pairs-text.ts";
 import { Facts, Id } from "../../../parts/facts.tsx";
 import { Notice } from "../../../parts/notice.tsx";
+import { Moment } from "../../../parts/time.tsx";
 import { countText, durationText } from "../../../parts/time-text.ts";
 import { pairsIn } from "../backfill-texts.ts";
 import { type CreateForm, REASONS } from "./create-form.ts";
@@ -29,7 +30,9 @@ export function PlanPreview(props: {
         facts={[
           ["Time it will take", timeText(plan)],
           ["Runs", countText(plan.estimated_runs)],
+          ["Starts", plan.opens_at === null ? null : <Moment key="opens" at={plan.opens_at} />],
           ["Assets", plan.backfills.flatMap((each) => each.asset_selection).join(", ")],
+          ["Selected", selectedText(plan)],
           ["Stale because", reasonsText(plan)],
         ]}
       />
@@ -68,6 +71,13 @@ function reasonsText({ stale_reasons }: Plan): string | null {
   return REASONS.filter((reason) => stale_reasons[reason] > 0)
     .map((reason) => `${REASON_TEXTS[reason]} (${countText(stale_reasons[reason])})`)
     .join(", ");
+}
+
+/** How many were selected, where only some of them are made. */
+function selectedText({ partitions_selected: selected, backfills }: Plan): string | null {
+  if (selected === null) return null;
+  const left = selected - sumOf(backfills, ({ partitions_total }) => partitions_total);
+  return `${counted(selected, "partition")}, of which ${countText(left)} left out`;
 }
 
 function FirstChunk({ plan }: { plan: Plan }): ReactNode {

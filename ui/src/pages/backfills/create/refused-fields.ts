@@ -20,6 +20,7 @@ const PLACES: readonly (readonly [field: RegExp, place: string])[] = [
   [/^retry\b/, "retry_delay_ms"],
   [/^after_backfill_id\b/, "after"],
   [/^(chunk_size|order|priority|failure_limit|labels|config|allow_overlap)\b/, "$1"],
+  [/^(start_at|window)\b/, "$1"],
 ];
 
 /** Which fields of the form a refusal is about. */
@@ -59,6 +60,7 @@ function placeOfRefusal({ code, details }: Told, form: CreateForm): string | nul
     case "BACKFILL_NOT_FOUND":
       return details["backfill_id"] === form.after.trim() ? "after" : "of";
     case "INPUT_INVALID":
+      if (details["field"] === "window") return "window";
       if ("start" in details) return placeOfDimension(details, form) ?? "end";
       return "selector" in details || "assets" in details ? "selector" : null;
     default:

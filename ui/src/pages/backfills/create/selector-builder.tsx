@@ -2,12 +2,12 @@ import type { ReactNode } from "react";
 import type { PartitionDefinition } from "../../../../../src/kernel/keyspace/definition.ts";
 import { countText } from "../../../parts/time-text.ts";
 import { type Asset, kindsOf } from "./asset-fit.ts";
-import type { Problems } from "./create-body.ts";
+import { isNarrowable, type Problems } from "./create-body.ts";
 import type { CreateForm, DimensionWish, SelectorKind } from "./create-form.ts";
 import { DimensionFilter } from "./dimension-filter.tsx";
 import { KeyList } from "./key-list.tsx";
 import { RangeFields } from "./range-fields.tsx";
-import { LeftFields, StaleFields } from "./survey-fields.tsx";
+import { LeftFields, OnlyField, StaleFields } from "./survey-fields.tsx";
 import { type Dimension, dimensionsIn, useDimension } from "./use-dimension.ts";
 
 type BuilderProps = {
@@ -45,6 +45,7 @@ export function SelectorBuilder(props: BuilderProps): ReactNode {
         </div>
       )}
       <KindFields {...props} definition={definition} />
+      {isNarrowable(form.kind) && <OnlyField form={form} onChange={onChange} />}
       {problems["selector"] !== undefined && (
         <p className="field-problem">{problems["selector"]}</p>
       )}

@@ -4,7 +4,7 @@ import { useList } from "../../../api/use-answer.ts";
 import { Choice, Field } from "../../../parts/field.tsx";
 import { lookOf } from "../../../parts/status-look.ts";
 import { pairsIn } from "../backfill-texts.ts";
-import { type CreateForm, OUTCOMES, REASONS } from "./create-form.ts";
+import { type CreateForm, ONLY, OUTCOMES, REASONS } from "./create-form.ts";
 
 /** What reasons to be stale mean, in words. */
 export const REASON_TEXTS: Readonly<Record<(typeof REASONS)[number], string>> = {
@@ -12,6 +12,14 @@ export const REASON_TEXTS: Readonly<Record<(typeof REASONS)[number], string>> = 
   CODE_CHANGED: "code changed",
   UPSTREAM_CHANGED: "upstream changed",
   FRESHNESS_POLICY: "freshness policy",
+};
+
+/** What may be taken of a selection, in words. */
+export const ONLY_TEXTS: Readonly<Record<(typeof ONLY)[number], string>> = {
+  missing: "missing",
+  failed: "failed",
+  missing_or_failed: "missing or failed",
+  stale: "stale",
 };
 
 type SurveyProps = {
@@ -61,6 +69,18 @@ export function StaleFields({ form, problems, onChange }: SurveyProps): ReactNod
         )}
       </Field>
     </div>
+  );
+}
+
+/** Chooses how much of a selection is made again. */
+export function OnlyField({ form, onChange }: Omit<SurveyProps, "problems">): ReactNode {
+  return (
+    <Choice
+      label="Only"
+      value={form.only ?? ""}
+      options={[["", "All of these"], ...ONLY.map((only) => [only, ONLY_TEXTS[only]] as const)]}
+      onChange={(chosen) => onChange({ only: ONLY.find((only) => only === chosen) ?? null })}
+    />
   );
 }
 

@@ -2,7 +2,8 @@ import { expect, test } from "vitest";
 import { publish, startApi } from "../../../test/end-to-end/api-server.ts";
 import { syncSpec } from "../../../test/sync-server.ts";
 import { SyncSpec } from "../../work/sync/spec.ts";
-import { areHeadsIdle, areSensorsIdle, owedHeads } from "./start.ts";
+import { SensorSpec } from "../../work/definition/spec.ts";
+import { areHeadsIdle, areSensorsIdle, owedHeads, owedLooks } from "./idle.ts";
 
 test("messages are waited for, unless their sensor has become one that looks by itself", async () => {
   const api = await startApi();
@@ -45,5 +46,35 @@ test("one look is owed to each head of an own sync that is due, whatever comes o
   await client.call("reportHeads", { body: { worker_id: "w", results } });
   expect(await areHeadsIdle(client, owed)).toBe(true);
   expect(await owedHeads(client, own)).toEqual(new Map());
+  await api.close();
+});
+
+test("a look is owed to a sensor that is held by whoever was ended amid the last one", async () => {
+  const api = await startApi({ clockAt: "2026-03-01T00:00:00.000Z", actsByItself: false });
+  const { client } = api;
+  await publish(client);
+  const watch = { type: "files", folder: "inbox" };
+  const target = { asset_selection: ["report"] };
+  const sensor = { kind: "sensor", name: "inbox", mode: "poll", watch, target };
+  const specs = [SensorSpec.parse({ ...sensor, min_interval_ms: 1_000 })];
+  await client.call("publishDefinitions", { body: { specs } });
+  const claim = async (worker_id: string) => {
+    await client.call("tick");
+    const body = { worker_id, sensors: [], slots: 1, wait_ms: 0 };
+    return (await client.call("claimProbes", { body })).probes;
+  };
+  const results = (await claim("first")).map((probe) => {
+    const { probe_id, attempt, cursor, expected_state_version, poll_epoch } = probe;
+    const outcome = { type: "evaluated" as const, cursor, run_requests: [] };
+    return { probe_id, attempt, cursor, expected_state_version, poll_epoch, outcome };
+  });
+  await client.call("reportProbes", { body: { worker_id: "first", results } });
+  expect(results).toHaveLength(1);
+  expect((await owedLooks(client)).size).toBe(0);
+  api.jump(5_000);
+  expect(await claim("ended")).toHaveLength(1);
+  const owed = await owedLooks(client);
+  expect(owed.size).toBe(1);
+  expect(await areSensorsIdle(client, owed)).toBe(false);
   await api.close();
 });
