@@ -115,8 +115,8 @@ export default defineConfig({
     pool: "forks",
     sequence: { sequencer: LongestFirst },
     env: { NODE_COMPILE_CACHE: COMPILED },
-    // More than cores: many tests wait for processes most of the time.
-    maxWorkers: Math.min(6, 2 + availableParallelism()),
+    // Far more than cores: the long tests, which come first, wait for leases and processes most of the time.
+    maxWorkers: Math.min(16, 4 * availableParallelism()),
     // Machines may be busy: what is waited for comes late then, and only what never comes is a failure.
     // No test has a limit of its own.
     testTimeout: 900_000,

@@ -75,7 +75,7 @@ async function startOnce(
     const parameters = [
       "listen_addresses=127.0.0.1",
       "unix_socket_directories=",
-      "max_connections=200",
+      "max_connections=400",
       ...settings,
     ].flatMap((setting) => ["-c", setting]);
     const server = [join(bin, "postgres"), "-D", data, "-p", `${port}`, ...parameters];

@@ -160,8 +160,9 @@ export function base32(bytes: Uint8Array): string {
 /** The idempotency keys of every event, by the formulas that all stores and versions share. */
 export const IDEMPOTENCY_KEYS = {
   definitions: (version: number) => `definitions:${version}`,
-  partitionKeys: (definition: string, principal: string, requestId: string) =>
-    `keys:${definition}:${principal}:${requestId}`,
+  // With the place of the first of them: answers are forgotten, and then a request may come again by its name.
+  partitionKeys: (definition: string, principal: string, requestId: string, firstOrdinal: number) =>
+    `keys:${canonicalJson([definition, principal, requestId, firstOrdinal])}`,
   keysRemoved: (definition: string, principal: string, requestId: string) =>
     `keys_removed:${canonicalJson([definition, principal, requestId])}`,
   keysRestored: (definition: string, principal: string, requestId: string) =>

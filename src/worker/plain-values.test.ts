@@ -96,6 +96,26 @@ describe("keptJson", () => {
     });
   });
 
+  test.each([
+    ["a Map", new Map([["a", 1]]), "Object.fromEntries"],
+    ["a Set", new Set([1]), "[...set]"],
+    ["a promise", Promise.resolve(1), "await it"],
+    ["a RegExp", /a/, "source"],
+    ["bytes", new ArrayBuffer(2), "as text"],
+  ])("does not keep %s as if there were nothing in it", (_name, value, advice) => {
+    const fault: unknown = expect.stringContaining(advice);
+    expect(keptJson(value, 100)).toEqual({ fault });
+    expect(keptJson({ rows: [value] }, 100)).toEqual({ fault });
+  });
+
+  test("keeps of an error what it says", () => {
+    const given = { error: new TypeError("no such column", { cause: new Error("gone") }) };
+
+    expect(keptJson(given, 100)).toEqual({
+      value: { error: "TypeError: no such column (cause: gone)" },
+    });
+  });
+
   test("stops at its bound, however large the value is", () => {
     let read = 0;
     const endless = new Proxy([], {

@@ -113,7 +113,7 @@ export type Kept = { value: Json } | { fault: string };
 
 /**
  * A copy of a value as JSON, of at most so many characters. Dates and the like give what their
- * `toJSON` says; `undefined` is left out. Throws what the value's own code throws.
+ * `toJSON` says, errors their message; `undefined` is left out. Throws what the value's own code throws.
  */
 export function keptJson(value: unknown, lengthMax: number): Kept {
   const copying: Copying = { left: lengthMax, lengthMax };
@@ -164,9 +164,13 @@ function copyOf(given: unknown, key: string, copying: Copying, depth: number): J
       spend(copying, `${value}`.length);
       return value;
     case "object":
-      if (value !== null) return membersOf(value, copying, depth);
-      spend(copying, 4);
-      return null;
+      if (value === null) {
+        spend(copying, 4);
+        return null;
+      }
+      return isError(value)
+        ? copyOf(messageOf(value), key, copying, depth)
+        : membersOf(value, copying, depth);
     default:
       throw new CopyFault(`a ${typeof value} cannot be written as JSON`);
   }
@@ -176,6 +180,8 @@ function membersOf(value: object, copying: Copying, depth: number): Json {
   if (depth >= DEPTH_MAX) {
     throw new CopyFault(`it is nested more than ${DEPTH_MAX} levels deep, or in a ring`);
   }
+  const hidden = hiddenIn(value);
+  if (hidden !== null) throw new CopyFault(hidden);
   spend(copying, 2);
   if (Array.isArray(value)) {
     const copies: Json[] = [];
@@ -197,6 +203,16 @@ function membersOf(value: object, copying: Copying, depth: number): Json {
     copies[key] = copy;
   }
   return copies;
+}
+
+/** Why a value would be `{}` in JSON whatever it holds, and what to write instead; null for all others. */
+export function hiddenIn(value: object): string | null {
+  if (types.isPromise(value)) return "a promise cannot be written as JSON: await it";
+  if (types.isMap(value)) return "a Map cannot be written as JSON: use Object.fromEntries(map)";
+  if (types.isSet(value)) return "a Set cannot be written as JSON: use [...set]";
+  if (types.isRegExp(value)) return "a RegExp cannot be written as JSON: use its source";
+  if (types.isAnyArrayBuffer(value)) return "bytes cannot be written as JSON: write them as text";
+  return null;
 }
 
 /** What stands for a value in JSON by its own word, as `JSON.stringify` asks for it. */

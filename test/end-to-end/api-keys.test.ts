@@ -123,6 +123,17 @@ describe("keys of dynamic partitions", () => {
     }
   });
 
+  test("I5: may be added by a request that is named like one of long ago", async () => {
+    for (const [at, keys] of [["x"], ["y", "z"], ["z", "w"]].entries()) {
+      const body = { request_id: "nightly", keys };
+      const first = await client.call("addPartitionKeys", { params, body });
+      expect(first).toMatchObject({ added: at === 1 ? 2 : 1 });
+      expect(await client.call("addPartitionKeys", { params, body })).toEqual(first);
+      // As the server does when they are eight days old.
+      await api.store.pruneAnswers(api.engines[0].workspace.ws, instantOf(Date.now() + 1_000));
+    }
+  });
+
   test("I63: that are removed between two pages pass none of the others by", async () => {
     const first = await client.call("listAssetPartitions", { params, query: { limit: 2 } });
     await remove("a");

@@ -124,9 +124,15 @@ export class KeyAdditions {
     this.#fresh.set(definition, known);
     for (const [at, key] of fresh.entries()) known.set(key, first_ordinal + at);
     this.#freshKeys.set(definition, [...known.keys()]);
+    const principal = this.#principal;
     this.events.push({
       type: "PartitionKeysAdded",
-      idempotency_key: IDEMPOTENCY_KEYS.partitionKeys(definition, this.#principal, request_id),
+      idempotency_key: IDEMPOTENCY_KEYS.partitionKeys(
+        definition,
+        principal,
+        request_id,
+        first_ordinal,
+      ),
       data: { definition, request_id, first_ordinal, keys: [...fresh] },
     });
   }

@@ -91,3 +91,19 @@ test("isWebAddress takes what a browser opens, and nothing that it would run", (
     expect(isWebAddress(url), url).toBe(false);
   }
 });
+
+test("metadata that is a Map or was not awaited is not taken for none", () => {
+  const faultsOf = (metadata: unknown): string[] => metadataOf({ metadata }).faults;
+  expect(faultsOf(new Map([["rows", 1]]))).toEqual([
+    "The metadata is not kept: a Map cannot be written as JSON: use Object.fromEntries(map).",
+  ]);
+  expect(faultsOf(Promise.resolve({ rows: 1 }))).toEqual([
+    "The metadata is not kept: a promise cannot be written as JSON: await it.",
+  ]);
+  expect(metadataOf({ metadata: { rows: 1, ids: new Set([1]) } })).toEqual({
+    value: { rows: 1 },
+    faults: [
+      'A fact of the metadata is not kept: "ids": a Set cannot be written as JSON: use [...set].',
+    ],
+  });
+});

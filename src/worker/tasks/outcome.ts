@@ -3,6 +3,8 @@ import { METADATA_LENGTH_MAX, type ReportedResult } from "../../work/run/protoco
 import { DoNotRetry, RetryAfter, Skip } from "../../define/errors.ts";
 import type { Json } from "../../kernel/canonical.ts";
 import {
+  hiddenIn,
+  isError,
   jsonOf,
   keptJson,
   messageOf,
@@ -97,7 +99,8 @@ export function metadataOf(returned: unknown): KeptMetadata {
   const { metadata } = returned as { metadata?: unknown };
   if (metadata === undefined) return { faults: [] };
   const plain = jsonOf(metadata, "");
-  if (typeof plain !== "object" || plain === null || Array.isArray(plain)) {
+  const hasFacts = typeof plain === "object" && plain !== null && !Array.isArray(plain);
+  if (!hasFacts || hiddenIn(plain) !== null || isError(plain)) {
     const kept = keptJson(plain, METADATA_LENGTH_MAX);
     return "value" in kept
       ? { value: kept.value, faults: [] }
