@@ -53,6 +53,8 @@ describe("shards", () => {
   test("refuses an address that is not set", () => {
     expect(() => postgresShard(undefined as never)).toThrow(/needs an address such as .* nothing/);
     expect(() => sqliteShard("")).toThrow(/needs the path of a file, not ""/);
+    expect(() => sqliteShard("mysql://b/c")).toThrow("sqliteShard() is a mysql:// URL");
+    expect(() => sqliteShard("postgres://b/c")).toThrow("use postgresShard()");
   });
 });
 

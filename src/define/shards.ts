@@ -1,3 +1,4 @@
+import { databaseAddress } from "../kernel/database-address.ts";
 import { PawlError } from "../kernel/errors.ts";
 import { SHARDS_NAME, ShardsSpec, validateShards } from "../work/shard/spec.ts";
 import { type RetryOptions, retryFrom } from "./asset.ts";
@@ -16,7 +17,12 @@ export type ShardAddress =
 /** A shard in an SQLite file of this machine. */
 export function sqliteShard(file: string): ShardAddress {
   requireText("sqliteShard()", "the path of a file", file);
-  return Object.freeze({ type: "sqlite", file });
+  const address = databaseAddress(file, { subject: "sqliteShard()", code: "DEFINITION_INVALID" });
+  if (address.type === "sqlite") return Object.freeze({ type: "sqlite", file });
+  throw new PawlError(
+    "DEFINITION_INVALID",
+    "sqliteShard() needs the path of a file, not a postgres:// URL: use postgresShard().",
+  );
 }
 
 /** A shard in a PostgreSQL database; its tables are in the schema `public` unless told. */

@@ -11,6 +11,7 @@ import type { Project } from "../define/define-pawl.ts";
 import { refuseUnknownOptions } from "../define/parse-definition.ts";
 import { areTokensRequired, isLoopback, loadConfig } from "../engine/config.ts";
 import { stopping } from "../engine/commit-loop.ts";
+import { databaseAddress } from "../kernel/database-address.ts";
 import { PawlError } from "../kernel/errors.ts";
 import type { App } from "../server/http/app.ts";
 import { problemOf, problemResponse } from "../server/http/input-problems.ts";
@@ -215,9 +216,9 @@ async function projectOf(given: Project | string): Promise<Project> {
 /** What the options say, in the words of the configuration. Throws CONFIG_INVALID. */
 function filesOf(options: PawlOptions): ProjectFiles {
   const { store = ".pawl", concurrency } = options;
-  const isDatabase = /^postgres(?:ql)?:/.test(store);
+  const address = databaseAddress(store, { subject: "startPawl(): store" });
   const given = {
-    ...(isDatabase ? { database_url: store } : { data_dir: store }),
+    ...(address.type === "postgres" ? { database_url: store } : { data_dir: store }),
     host: options.host,
     port: options.port ?? undefined,
     hosts: options.hosts,

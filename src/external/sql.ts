@@ -3,9 +3,10 @@ import type pg from "pg";
 import type { Materialize, TaskContext } from "../define/automation-context.ts";
 import { doNotRetry } from "../define/errors.ts";
 import { refuseUnknownOptions } from "../define/parse-definition.ts";
+import { type DatabaseAddress, databaseAddress } from "../kernel/database-address.ts";
 import { PawlError } from "../kernel/errors.ts";
 import { suggestion } from "../kernel/message-text.ts";
-import { type SqlDialect, type SqlStatement, sqlStatements } from "./sql-script.ts";
+import { type SqlStatement, sqlStatements } from "./sql-script.ts";
 
 /** A value that a parameter can have; a list is an array in PostgreSQL, and JSON in SQLite. */
 export type SqlParameter = string | number | bigint | boolean | null | readonly string[];
@@ -43,30 +44,33 @@ export function sql(script: string | readonly string[], options: SqlOptions): Ma
     );
   }
   // What is wrong with the script is said when it is defined, where its dialect is known.
-  if (database !== undefined) sqlStatements(script, dialectOf(database));
+  const code = "DEFINITION_INVALID";
+  const defined =
+    database === undefined ? null : databaseAddress(database, { subject: "sql(): database", code });
+  if (defined !== null) sqlStatements(script, defined.type);
   return async (context) => {
-    const address = database ?? addressIn(databaseEnv ?? "");
-    const dialect = dialectOf(address);
+    const address = defined ?? addressIn(databaseEnv ?? "");
+    const dialect = address.type;
     const known = { ...parametersOf(context), ...options.parameters?.(context) };
     const bound = sqlStatements(script, dialect).map(({ text, names }) => ({
       text,
       values: names.map((name) => valueOf(name, known)),
     }));
-    const run = dialect === "postgres" ? runPostgres : runSqlite;
-    const rows = await run(address, bound, context);
+    const rows =
+      address.type === "postgres"
+        ? await runPostgres(address.url, bound, context)
+        : await runSqlite(address.file, bound, context);
     return { metadata: { rows } };
   };
 }
 
 type BoundStatement = { text: SqlStatement["text"]; values: readonly SqlParameter[] };
 
-function dialectOf(address: string): SqlDialect {
-  return /^postgres(?:ql)?:\/\//.test(address) ? "postgres" : "sqlite";
-}
-
-function addressIn(variable: string): string {
+function addressIn(variable: string): DatabaseAddress {
   const address = process.env[variable];
-  if (address !== undefined && address !== "") return address;
+  if (address !== undefined && address !== "") {
+    return databaseAddress(address, { subject: `The environment variable ${variable}` });
+  }
   throw new PawlError(
     "CONFIG_INVALID",
     `The environment variable ${variable} is not set where this worker runs; set it to the path of ` +
@@ -102,13 +106,13 @@ function valueOf(name: string, known: Readonly<Record<string, SqlParameter>>): S
 
 /** Runs at once: nothing else of this process can want the file in between. */
 async function runSqlite(
-  address: string,
+  file: string,
   statements: readonly BoundStatement[],
   { signal }: TaskContext,
 ): Promise<number> {
   const { default: Database } = await import("better-sqlite3");
   signal.throwIfAborted();
-  const db = new Database(address.replace(/^(?:sqlite|file):(?:\/\/)?/, ""), { timeout: BUSY_MS });
+  const db = new Database(file, { timeout: BUSY_MS });
   try {
     db.exec("begin immediate");
     let rows = 0;

@@ -107,6 +107,7 @@ test.each([
   [{ port: 70_000 }, "startPawl(), port: expected at most 65535, got 70000."],
   [{ leaseMs: 1 }, "startPawl(), lease_ms: expected at least 3000, got 1."],
   [{ store: "postgres:" }, "startPawl(), database_url: expected a URL"],
+  [{ store: "mysql://a@b/c" }, "startPawl(): store is a mysql:// URL; expected the path of"],
   [{ concurrency: -1 }, "startPawl(), concurrency: expected at least 1, got -1."],
   [{ ports: 1 }, "startPawl() has no option ports. Did you mean port?"],
   [{ host: "0.0.0.0", tokensRequired: false }, "expected true while the host is 0.0.0.0"],

@@ -213,6 +213,9 @@ test("sql is refused without one database, without a statement and with a transa
   expect(refusal("select 1", {})).toContain("needs either database");
   expect(refusal("select 1", { database: "a.db", databaseEnv: "A" })).toContain("needs either");
   expect(refusal("", { database: "a.db" })).toContain("needs a statement");
+  expect(refusal("select 1", { database: "mysql://a:b@c/d" })).toBe(
+    "sql(): database is a mysql:// URL; expected the path of an SQLite file or a postgres:// URL.",
+  );
   expect(refusal("begin; select 1", { database: "postgres://a/b" })).toContain('"begin"');
   expect(refusal("select 1", Object({ databse: "a.db" }))).toContain("Did you mean database?");
 });

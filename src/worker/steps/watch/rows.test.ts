@@ -212,3 +212,10 @@ describe("watchRows", () => {
     expect(() => open({}, null)).toThrow("has no database for the sensor");
   });
 });
+
+test("watchRows refuses a database of another kind", () => {
+  const options = { table: "orders", watermark: "id" };
+  expect(() => watched("mysql://ann:secret@host/shop", options)).toThrow(
+    "The database that is watched is a mysql:// URL; expected the path of",
+  );
+});

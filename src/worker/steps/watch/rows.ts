@@ -1,6 +1,7 @@
 import type { Json } from "../../../kernel/canonical.ts";
 import type { RowItem } from "../../../define/sensor.ts";
 import type pg from "pg";
+import { databaseAddress } from "../../../kernel/database-address.ts";
 import { PawlError } from "../../../kernel/errors.ts";
 import type { WatchSpec } from "../../../work/definition/spec.ts";
 import type { Watcher } from "./open-watcher.ts";
@@ -255,8 +256,8 @@ export function watchRows(spec: RowsSpec, address: string, limit: number): Watch
 }
 
 function rowSource(address: string): RowSource {
-  if (/^postgres(?:ql)?:\/\//.test(address)) return postgresRows(address);
-  return sqliteRows(address.replace(/^(?:sqlite|file):(?:\/\/)?/, ""));
+  const database = databaseAddress(address, { subject: "The database that is watched" });
+  return database.type === "postgres" ? postgresRows(database.url) : sqliteRows(database.file);
 }
 
 /** The rows that fit but for a group that does not fit whole: its rest would never be found. */
