@@ -20,7 +20,7 @@ const TENANTS = { type: "dynamic", name: "tenants" } as const;
 const REFUSED = [/Failed to load resource: the server responded with a status of 40[0-9]/];
 
 /** How long to wait for what is bound to come. */
-const PATIENTLY = { timeout: 60_000 };
+const PATIENTLY = { timeout: 180_000 };
 /** The address of a backfill. */
 const CREATED = /\/backfills\/[0-9A-Z]{20,}$/;
 

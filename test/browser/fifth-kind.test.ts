@@ -166,7 +166,7 @@ describe.each(["SQLite", "PostgreSQL"] as const)("a count on %s", (store) => {
     await vi.waitFor(async () => {
       const { items } = await get<{ items: unknown[] }>("runs?status=PENDING,RUNNING");
       expect(items).toEqual([]);
-    }, 300_000);
+    });
     const path = `work/count/${made.id}`;
     expect(await get<WorkDocument>(path)).toMatchObject({
       state: "CANCELLED",
@@ -210,7 +210,7 @@ describe.each(["SQLite", "PostgreSQL"] as const)("a count on %s", (store) => {
   test.runIf(store === "SQLite")("has its place in the menu, its list and its page", async () => {
     const browser = await TestBrowser.open();
     const { page, problems } = await browser.visit(`${url}/`);
-    page.setDefaultTimeout(60_000);
+    page.setDefaultTimeout(180_000);
     await page.getByRole("link", { name: "Counts" }).click();
     const dialog = await openAction(page, "Create a count");
     await typeInto(page, dialog.getByLabel("asset"), "sleeper");

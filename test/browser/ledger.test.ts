@@ -23,7 +23,7 @@ const HOURS = {
 } as const;
 
 /** As long as one waits for what a page shows. */
-const PATIENCE = { timeout: 60_000 };
+const PATIENCE = { timeout: 180_000 };
 
 let api: Api;
 let browser: TestBrowser;

@@ -98,7 +98,7 @@ describe("a page that is open", () => {
       await page.getByText("The server does not respond.").first().waitFor();
       expect(await page.getByText("This page broke").count()).toBe(0);
     });
-    await page.getByRole("heading", { level: 1, name: "Sensors" }).waitFor({ timeout: 60_000 });
+    await page.getByRole("heading", { level: 1, name: "Sensors" }).waitFor({ timeout: 180_000 });
     await page.getByText("The server does not respond.").waitFor({ state: "detached" });
     expect(new URL(page.url()).pathname).toBe("/sensors");
     expect(await unstyled(page)).toEqual([]);

@@ -10,7 +10,7 @@ import { expectAccessible, expectNoSidewaysScroll, TestBrowser } from "./test-br
 // asset of which two partitions really ran and the others are copies of them. How fast it was is
 // printed, never asserted: machines differ.
 
-const PATIENCE_MS = 60_000;
+const PATIENCE_MS = 180_000;
 const {
   asset: ASSET,
   shops: SHOPS,

@@ -49,7 +49,7 @@ const free: Window[] = [];
 async function openWindow(browser: Browser): Promise<Window> {
   const context = await browser.newContext();
   const page = await context.newPage();
-  page.setDefaultTimeout(10_000);
+  page.setDefaultTimeout(180_000);
   return { page, session: await context.newCDPSession(page) };
 }
 

@@ -115,6 +115,8 @@ export function openingCases({ durable, place, store, ws }: Suite): void {
     const threads: { online: Promise<unknown>; exit: Promise<unknown[]> }[] = [];
     const watch = (thread: Worker): unknown =>
       threads.push({ online: once(thread, "online"), exit: once(thread, "exit") });
+    // On a slow machine this one would start its own thread meanwhile, and keep it.
+    await store().close();
     process.on("worker", watch);
     try {
       await opened(async (other) => {

@@ -118,7 +118,7 @@ describe("PostgreSQL", () => {
     const sessionsEnded = async (url: string): Promise<void> => {
       const others = `select count(*)::int from pg_stat_activity
         where datname = current_database() and pid <> pg_backend_pid() and backend_type = 'client backend'`;
-      await expect.poll(() => sqlOn(url, others), { timeout: 20_000 }).toEqual([[0]]);
+      await expect.poll(() => sqlOn(url, others)).toEqual([[0]]);
     };
 
     /** How many rows and entries of indexes were read. */
@@ -293,7 +293,7 @@ describe("PostgreSQL", () => {
         return store.unsafe;
       };
       await expect
-        .poll(unsafe, { timeout: 25_000, interval: 200 })
+        .poll(unsafe, { interval: 200 })
         .toBe("The server runs with full_page_writes = off and synchronous_commit = off.");
       await store.close();
       await expect(openPostgresStore({ url: server.url })).rejects.toMatchObject({

@@ -243,7 +243,7 @@ test("a chunk of more scattered keys than a decision may load one by one is plan
   api = await startApi({ folder, clockAt: "2026-03-01T09:30:00.000Z" });
   const params = { backfill_id };
   await expect
-    .poll(() => api.client.call("listChunks", { params, query: {} }), { timeout: 30_000 })
+    .poll(() => api.client.call("listChunks", { params, query: {} }))
     .toMatchObject({ items: [{ state: "PLANNED", partition_count: scattered.length }] });
 });
 

@@ -122,9 +122,7 @@ describe("examples/python-worker/worker.py", () => {
     letGo();
     await start();
 
-    await expect
-      .poll(async () => (await backfillOf(backfill)).state, { timeout: 120_000 })
-      .toBe("SUCCEEDED");
+    await expect.poll(async () => (await backfillOf(backfill)).state).toBe("SUCCEEDED");
     expect(readFileSync(join(folder, "a"), "utf8")).toBe("a 1\na 2\na 3\na 4\n");
     const run = await theRun();
     const params = { run_id: run?.run_id ?? "", task_key: 0 };

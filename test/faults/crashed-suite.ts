@@ -62,7 +62,7 @@ export const project = definePawl({
       },
     }),
     asset("blocked", {
-      materialize: () => { Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 60_000); },
+      materialize: () => { Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 600_000); },
     }),
   ],
 });
@@ -158,7 +158,6 @@ export function crashedSuite(
         // Others may take longer to end their process than what runs beside them takes.
         if (culprit === "exits") expect(lost).toBe(1);
       },
-      300_000,
     );
 
     test.concurrent("I78: fails it as well where there is always other work, and that goes on", async () => {
@@ -173,7 +172,7 @@ export function crashedSuite(
       expect(task).toMatchObject({ state: "FAILED", failures: 2, error: { class: "crash" } });
       const { state, tasks_failed, tasks_succeeded } = await busy();
       expect({ state, tasks_failed }).toEqual({ state: "RUNNING", tasks_failed: 0 });
-      await until(async () => (await busy()).tasks_succeeded > tasks_succeeded + 8, 60_000);
+      await until(async () => (await busy()).tasks_succeeded > tasks_succeeded + 8);
       await worker.terminate();
     });
 
@@ -183,7 +182,7 @@ export function crashedSuite(
       await untilReady(dev);
       await askFor(own, "deaf");
       // The process has heard that it has the task, and so has who started it.
-      await until(() => existsSync(join(own.directory, "deaf")), 60_000);
+      await until(() => existsSync(join(own.directory, "deaf")));
       const [child] = dev.children();
       if (child === undefined) throw new Error("It has no worker.");
       process.kill(child, "SIGKILL");
@@ -204,9 +203,9 @@ export function crashedSuite(
     const server = startServer(site);
     await untilReady(server);
     const began = (look: string) => existsSync(join(site.directory, look));
-    await until(() => began("sensor") && began("head"), 60_000);
+    await until(() => began("sensor") && began("head"));
     for (const pid of server.children()) process.kill(pid, "SIGKILL");
-    await until(() => began("sensor-again") && began("head-again"), 60_000);
+    await until(() => began("sensor-again") && began("head-again"));
     await server.terminate();
   });
 
@@ -232,7 +231,7 @@ export function crashedSuite(
         const startedAt = performance.now();
         expect(await server.terminate()).toEqual({ code: 0, signal: null });
         // Ten seconds are promised; a busy machine may need more, but not until the task ends by itself.
-        expect(performance.now() - startedAt).toBeLessThan(45_000);
+        expect(performance.now() - startedAt).toBeLessThan(300_000);
         const next = startServer(site, ["--no-worker"]);
         await untilReady(next);
         const results = (await eventsOf(site, "TasksFinished")).flatMap(({ data }) =>
@@ -241,7 +240,6 @@ export function crashedSuite(
         expect(results).toMatchObject([{ released: true }]);
         expect(await eventsOf(site, "TaskLeaseExpired")).toEqual([]);
       },
-      120_000,
     );
 
     test.concurrent("I65: stops by itself as well, and gives back what blocks it", async () => {
@@ -252,9 +250,9 @@ export function crashedSuite(
       await untilTasks(site, run, ["RUNNING"]);
       const startedAt = performance.now();
       expect(await worker.terminate()).toEqual({ code: 0, signal: null });
-      expect(performance.now() - startedAt).toBeLessThan(45_000);
+      expect(performance.now() - startedAt).toBeLessThan(300_000);
       // What it says last is heard late where the machine is busy.
-      await until(async () => (await tasksOf(site, run))[0]?.state !== "RUNNING", 60_000);
+      await until(async () => (await tasksOf(site, run))[0]?.state !== "RUNNING");
     });
   });
 }

@@ -91,7 +91,7 @@ describe.skipIf(process.platform !== "linux")("an answer of a server on SQLite",
     const work = await doWork();
     expect(await server.terminate()).toEqual({ code: 0, signal: null });
     const lastLine = new RegExp(String.raw`^${server.pid}\s+\+\+\+ exited`, "m");
-    await until(() => lastLine.test(readFileSync(file, "utf8")), 60_000);
+    await until(() => lastLine.test(readFileSync(file, "utf8")));
 
     const calls = readTrace(file);
     const durable = { isWritten: true, isSyncedBefore: true };

@@ -45,7 +45,7 @@ beforeAll(async () => {
   await until(async () => {
     const { state } = await client.call("getBackfill", { params: { backfill_id } });
     return state === "SUCCEEDED";
-  }, 300_000);
+  });
   await server.terminate();
   hash = await verifiedHash(site);
 });
@@ -73,7 +73,7 @@ describe("pawl rebuild", () => {
     for (let tries = 0; kills < KILLS && tries < TRIES_MAX; tries++) {
       const rebuild = new PawlProcess(site, ["rebuild", "--batch", "1"]);
       const probe = new Database(databaseFile(site), { timeout: 0 });
-      await until(() => rebuild.hasExited || isWriting(probe), 60_000);
+      await until(() => rebuild.hasExited || isWriting(probe));
       await sleep(random.integer(0, 80));
       // Once it has ended, or is between two transactions, a kill would prove nothing.
       if (isWriting(probe)) kills++;

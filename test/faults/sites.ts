@@ -13,9 +13,6 @@ import {
   until,
 } from "./pawl-process.ts";
 
-/** Generous: a busy machine brings everything late. */
-const WITHIN_MS = 300_000;
-
 /** Which store the sites of a suite have; a file of SQLite's unless told. */
 export type SuiteStore = { databaseUrl?: () => Promise<string> };
 
@@ -77,7 +74,7 @@ export async function untilTasks(
   await until(async () => {
     const tasks = await tasksOf(site, run_id);
     return tasks.length > 0 && tasks.every(({ state }) => states.includes(state));
-  }, WITHIN_MS);
+  });
 }
 
 /** Resolves when the run has succeeded; fails when it cannot any more. */
@@ -87,7 +84,7 @@ export async function untilSucceeded(site: Site, run_id: string): Promise<void> 
     const run = await client.call("getRun", { params: { run_id } }).catch(() => null);
     expect(run?.state).not.toBe("FAILED");
     return run?.state === "SUCCEEDED";
-  }, WITHIN_MS);
+  });
 }
 
 /** The events of a type at a site whose server runs, once there are so many. */
@@ -97,7 +94,7 @@ export async function eventsOf(site: Site, type: string, count = 0): Promise<Eve
     const query = { type, limit: 200 };
     found = (await clientOf(site).call("listEvents", { query })).items;
     return found.length >= count;
-  }, WITHIN_MS);
+  });
   return found;
 }
 

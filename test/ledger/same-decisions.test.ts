@@ -38,7 +38,6 @@ describe("a seeded list of decisions", () => {
       const text = [`${onSqlite.events.length} events ${last}`, ...rows.toSorted(), ""].join("\n");
       await expect(text).toMatchFileSnapshot(`frozen/decisions-${seed}.txt`);
     },
-    180_000,
   );
 
   test("I19: gives the same ids again on a second store of the same tenant", async () => {
