@@ -128,7 +128,13 @@ export type { Router, RouterOptions } from "./shards/router/create-router.ts";
 export type { Move, MoveOptions } from "./define/move.ts";
 export type { ShardAddress, Shards, ShardsOptions } from "./define/shards.ts";
 export type { Sync, SyncOptions } from "./define/sync.ts";
-export type { Materialize, TaskContext, TaskResult } from "./define/automation-context.ts";
+export type {
+  Materialize,
+  TaskContext,
+  TaskResult,
+  UpstreamOptions,
+  UpstreamPartition,
+} from "./define/automation-context.ts";
 export type {
   FileItem,
   ListedObject,

@@ -10,6 +10,7 @@ import {
   ReportAnswer,
   type ReportRequest,
 } from "../work/run/protocol.ts";
+import { UpstreamAnswer, type UpstreamRequest } from "../work/asset/upstream-protocol.ts";
 import { PawlError } from "../kernel/errors.ts";
 import {
   HeadClaimAnswer,
@@ -43,6 +44,7 @@ export interface WorkerConnection {
   checkpoint(request: CheckpointRequest): Promise<AcceptedAnswer>;
   log(request: LogRequest): Promise<AcceptedAnswer>;
   report(request: ReportRequest): Promise<ReportAnswer>;
+  upstream(request: UpstreamRequest): Promise<UpstreamAnswer>;
   claimProbes(request: ProbeClaimRequest, signal?: AbortSignal): Promise<ProbeClaimAnswer>;
   reportProbes(request: ProbeReportRequest): Promise<ProbeReportAnswer>;
   claimHeads(request: HeadClaimRequest, signal?: AbortSignal): Promise<HeadClaimAnswer>;
@@ -84,6 +86,7 @@ export function connectWorker(address: PostAddress): WorkerConnection {
     checkpoint: (request) => ask("checkpoint", request, AcceptedAnswer, ANSWER_TIMEOUT_MS),
     log: (request) => ask("log", request, AcceptedAnswer, ANSWER_TIMEOUT_MS),
     report: (request) => ask("report", request, ReportAnswer, ANSWER_TIMEOUT_MS),
+    upstream: (request) => ask("upstream", request, UpstreamAnswer, ANSWER_TIMEOUT_MS),
     claimProbes: (request, signal) =>
       ask("probes/claim", request, ProbeClaimAnswer, request.wait_ms + ANSWER_TIMEOUT_MS, signal),
     reportProbes: (request) => ask("probes/report", request, ProbeReportAnswer, ANSWER_TIMEOUT_MS),
@@ -112,6 +115,7 @@ export function workWithin(client: Pick<Client, "call">): WorkerConnection {
     checkpoint: (body) => client.call("checkpoint", { body, timeoutMs }),
     log: (body) => client.call("log", { body, timeoutMs }),
     report: (body) => client.call("report", { body, timeoutMs }),
+    upstream: (body) => client.call("upstream", { body, timeoutMs }),
     claimProbes: (body, signal) => client.call("claimProbes", { body, signal, timeoutMs }),
     reportProbes: (body) => client.call("reportProbes", { body, timeoutMs }),
     claimHeads: (body, signal) => client.call("claimHeads", { body, signal, timeoutMs }),

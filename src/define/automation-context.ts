@@ -1,4 +1,5 @@
 import type { Json } from "../kernel/canonical.ts";
+import type { PartitionStatus } from "../work/asset/api.ts";
 import type { SensorMessage } from "../work/probe-protocol.ts";
 import type { AssetReference } from "./asset.ts";
 import type { SyncTarget } from "../work/sync/spec.ts";
@@ -123,6 +124,24 @@ export type SyncCode = {
   readonly verifyEachSegment: boolean;
 };
 
+/** An upstream partition, as it was when it was asked for. */
+export interface UpstreamPartition {
+  readonly asset: string;
+  /** Its key, or `""` for an asset without partitions. */
+  readonly partition: string;
+  readonly status: PartitionStatus;
+  /** When it was last made, as a UTC text; null when it never was. */
+  readonly materializedAt: string | null;
+  /** The run that made it; null also for what was reported as made elsewhere. */
+  readonly runId: string | null;
+  readonly codeVersion: string | null;
+  /** What its function returned as metadata, or null. */
+  readonly metadata: Json;
+}
+
+/** Which of the task's partitions is meant, of a batch; all of them unless told. */
+export type UpstreamOptions = { partition?: string };
+
 /** What a task is told and what it can say while it runs. */
 export interface TaskContext {
   readonly asset: string;
@@ -150,6 +169,19 @@ export interface TaskContext {
   checkpoint(value: Json): Promise<void>;
   /** Says how much is done, for progress, estimates and the detection of stalls. */
   progress(done: number, total: number, note?: string): void;
+  /**
+   * The partitions of an upstream asset that the task's partitions are made from, by its mapping and in
+   * its order, with what is known of each. At most 10,000; of more, `eachUpstream` tells one by one.
+   */
+  readonly upstream: (
+    asset: AssetReference,
+    options?: UpstreamOptions,
+  ) => Promise<UpstreamPartition[]>;
+  /** The same one by one, for `for await`: they are asked for as the loop gets to them. */
+  readonly eachUpstream: (
+    asset: AssetReference,
+    options?: UpstreamOptions,
+  ) => AsyncIterable<UpstreamPartition>;
   /** Keeps a line with the attempt; the field `level` (debug, info, warn, error) is its level. */
   log(message: string, fields?: Readonly<Record<string, Json>>): void;
   /** Says that one partition of a batch failed; the others are not affected. */

@@ -5,6 +5,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import process from "node:process";
 import type { TaskContext, TaskResult } from "../define/automation-context.ts";
+import { type AssetReference, assetKeysOf } from "../define/asset.ts";
 import { refuseUnknownOptions } from "../define/parse-definition.ts";
 import { PawlError } from "../kernel/errors.ts";
 import { isTaskVariable, TASK_VARIABLES, valueVariable } from "../kernel/task-variables.ts";
@@ -18,12 +19,14 @@ export type CommandOptions = {
   env?: Readonly<Record<string, string | undefined>>;
   /** How long it may go on after it was asked to stop; 3 s unless told. */
   killGraceMs?: number;
+  /** Upstream assets whose partitions it is told of, in the file that `PAWL_CONTEXT` names. */
+  upstream?: readonly AssetReference[];
   /** Exit codes that say that another attempt cannot help; 65 unless told. */
   doNotRetryOn?: readonly number[];
 };
 
 /** The names of the options that all commands have. */
-export const COMMAND_OPTIONS = ["cwd", "env", "killGraceMs", "doNotRetryOn"];
+export const COMMAND_OPTIONS = ["cwd", "env", "killGraceMs", "doNotRetryOn", "upstream"];
 
 const KILL_GRACE_MS = 3_000;
 /** A worker that is told of no end for 5 s gives the task up: by then the command must be gone. */
@@ -95,7 +98,7 @@ export async function runTaskCommand(
   const stopping = new AbortController();
   const output = new CommandOutput(context, () => stopping.abort());
   const contextFile = join(tmpdir(), `pawl-task-${randomUUID()}.json`);
-  const document = taskDocument(context);
+  const document = { ...taskDocument(context), ...(await upstreamDocument(context, options)) };
   await writeFile(contextFile, JSON.stringify(document), { flag: "wx", mode: 0o600 });
   const stop = (): void => stopping.abort(context.signal.reason);
   context.signal.addEventListener("abort", stop, { once: true });
@@ -196,6 +199,25 @@ function unstartable(command: readonly string[], cwd: string, error: Error): Err
   };
   const reason = reasons[code] ?? error.message;
   return new Error(`The command ${JSON.stringify(program)} could not be started: ${reason}.`);
+}
+
+/** What a command is told of upstream partitions, by asset; nothing where it does not want to know. */
+async function upstreamDocument(
+  context: TaskContext,
+  { upstream: assets }: CommandOptions,
+): Promise<{ upstream?: Record<string, object[]> }> {
+  if (assets === undefined) return {};
+  const told: [string, object[]][] = [];
+  for (const key of assetKeysOf(assets)) {
+    const partitions = await context.upstream(key);
+    const documents = partitions.map(({ asset: _, ...each }) => {
+      const { materializedAt: materialized_at, runId: run_id, codeVersion: code_version } = each;
+      const { partition, status, metadata } = each;
+      return { partition, status, materialized_at, run_id, code_version, metadata };
+    });
+    told.push([key, documents]);
+  }
+  return { upstream: Object.fromEntries(told) };
 }
 
 /** All that a command is told about its task, as one document. */

@@ -17,3 +17,4 @@ export type {
   TestProgress,
 } from "./records.ts";
 export type { TestContext, TestContextOptions } from "./test-context.ts";
+export type { TestUpstream, TestUpstreamPartition } from "./upstream.ts";

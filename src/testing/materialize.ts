@@ -8,6 +8,7 @@ import type { PartitionStatus } from "../work/asset/api.ts";
 import type { BackfillDocument } from "../work/backfill/documents.ts";
 import { TEST_OPTIONS, type TestCall, type TestFailure, type TestOptions } from "./records.ts";
 import { withTestPawl } from "./test-pawl.ts";
+import { projectWithUpstream, type TestUpstream, type UpstreamOf } from "./upstream.ts";
 
 /** Which partitions to make, with what, and when. */
 export type MaterializeOptions = TestOptions & {
@@ -19,6 +20,8 @@ export type MaterializeOptions = TestOptions & {
   selector?: Selector;
   /** What functions find as `context.config`. */
   config?: Readonly<Record<string, Json>>;
+  /** What functions find with `context.upstream`, of upstream assets that are not made here. */
+  upstream?: TestUpstream;
   /** Partitions of one chunk, which a batch gets at once; 10 unless told. */
   chunkSize?: number;
 };
@@ -48,6 +51,7 @@ const OPTIONS = [
   "partitions",
   "selector",
   "config",
+  "upstream",
   "chunkSize",
 ];
 
@@ -61,7 +65,9 @@ export async function materialize(
   options: MaterializeOptions = {},
 ): Promise<Materialized> {
   refuseUnknownOptions("materialize()", options, OPTIONS);
-  const project = "specs" in what ? what : projectOfAssets("key" in what ? [what] : what);
+  const given = "specs" in what ? [] : "key" in what ? [what] : what;
+  const bare = "specs" in what ? what : projectOfAssets(given);
+  const project = projectWithUpstream(bare, options.upstream ?? {}, upstreamOf(bare, given));
   const keys = [...project.functions.keys()];
   const assets = options.assets === undefined ? keys : assetKeysOf(options.assets);
   const { config, chunkSize } = options;
@@ -97,6 +103,20 @@ export async function materialize(
       partitions,
     };
   });
+}
+
+/** What each asset is made from: what is part of the project, and what a test has to speak for. */
+function upstreamOf({ specs }: Project, given: readonly Asset[]): ReadonlyMap<string, UpstreamOf> {
+  const all = new Map(given.map(({ key, upstream }) => [key, upstream]));
+  return new Map(
+    specs.flatMap((spec): [string, UpstreamOf][] => {
+      if (spec.kind !== "asset") return [];
+      const known = spec.upstream.map(({ asset_key }) => asset_key);
+      const rest = (all.get(spec.asset_key) ?? []).map(({ asset_key }) => asset_key);
+      const unknown = rest.filter((key) => !known.includes(key));
+      return [[spec.asset_key, { known, unknown }]];
+    }),
+  );
 }
 
 /** A project of just these assets: of upstream assets that are not among them nothing is known. */

@@ -8,6 +8,7 @@ import { type AttemptHost, TaskAttempt, taskContext } from "../worker/tasks/atte
 import { keptCheckpoint, keptLine } from "../worker/tasks/messages.ts";
 import { type PartitionReader, partitionReaderOf } from "../worker/tasks/runner.ts";
 import type { TestFailure, TestLog, TestProgress } from "./records.ts";
+import { type TestUpstream, withUpstream } from "./upstream.ts";
 
 /** What the function is to find in its context. */
 export type TestContextOptions = {
@@ -20,6 +21,8 @@ export type TestContextOptions = {
   attempt?: number;
   /** What an earlier attempt saved; null unless told. */
   lastCheckpoint?: Json;
+  /** What the function finds with `context.upstream`. */
+  upstream?: TestUpstream;
 };
 
 /** A context of an asset's function, and what the function said by it. */
@@ -38,7 +41,7 @@ export type TestContext = {
   readonly cancel: () => void;
 };
 
-const OPTIONS = ["partition", "partitions", "config", "attempt", "lastCheckpoint"];
+const OPTIONS = ["partition", "partitions", "config", "attempt", "lastCheckpoint", "upstream"];
 
 /** As when the task has no timeout. */
 const NO_TIMEOUT_MS = 2_147_483_647;
@@ -62,6 +65,7 @@ export function testContext(asset: Asset, options: TestContextOptions = {}): Tes
     checkpoint: async (_, value) => void checkpoints.push(keptCheckpoint(value)),
     log: (_, message, fields) => void logs.push(keptLine(message, fields)),
     ended: () => undefined,
+    readUpstream: () => Promise.reject(new Error("only a test says what is upstream")),
   };
   const group = groupOf(asset, keys, options);
   const task = present(group.tasks[0], "the group has its task");
@@ -75,7 +79,9 @@ export function testContext(asset: Asset, options: TestContextOptions = {}): Tes
   const attempt = new TaskAttempt(1, lease, group, task, host);
   const made: TaskContext[] = [];
   attempt.start((running) => {
-    made.push(taskContext(running, reader));
+    const unknown = asset.upstream.map(({ asset_key }) => asset_key);
+    const said = options.upstream ?? {};
+    made.push(withUpstream(taskContext(running, reader), said, { unknown, known: [] }));
     // It is the test that calls the function, so the attempt goes on for as long as the test does.
     return new Promise<void>(() => undefined);
   });

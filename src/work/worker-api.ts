@@ -9,6 +9,7 @@ import {
   ReportAnswer,
   ReportRequest,
 } from "./run/protocol.ts";
+import { UpstreamAnswer, UpstreamRequest } from "./asset/upstream-protocol.ts";
 import {
   HeadClaimAnswer,
   HeadClaimRequest,
@@ -74,6 +75,13 @@ export const WORKER_OPERATIONS = {
     summary: "Records the ends of attempts",
     body: ReportRequest,
     answer: ReportAnswer,
+  },
+  upstream: {
+    ...message,
+    path: `${WORKER_PATH}/upstream`,
+    summary: "Tells a task of the upstream partitions that it is made from",
+    body: UpstreamRequest,
+    answer: UpstreamAnswer,
   },
   claimProbes: {
     ...message,

@@ -50,7 +50,8 @@ export function pause(clock: Clock, ms: number, signal?: AbortSignal): Promise<v
   });
 }
 
-const BACKOFF_MS_MAX = 2_000;
+/** The longest pause before what could not be sent is tried again. */
+export const BACKOFF_MS_MAX = 2_000;
 
 /** Refusals of a whole message that a part of it may escape. */
 const TOO_MUCH_CODES: ReadonlySet<ErrorCode> = new Set([

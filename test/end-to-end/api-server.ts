@@ -15,6 +15,7 @@ import { NotificationSender } from "../../src/server/webhooks/sender.ts";
 import { Sampler } from "../../src/server/sampler.ts";
 import { type ConnectionLimits, startServer } from "../../src/server/start-server.ts";
 import { newToken } from "../../src/server/http/authenticate.ts";
+import { openPostgresStore } from "../../src/store/postgres/store.ts";
 import { openSqliteStore } from "../../src/store/sqlite/store.ts";
 import type { Store } from "../../src/store/store.ts";
 
@@ -33,6 +34,8 @@ export type ApiOptions = {
   webhookHosts?: readonly string[];
   /** The SMTP server that sends e-mail. */
   mail?: MailSettings;
+  /** A PostgreSQL database for the store, instead of a file; its clock is its own. */
+  databaseUrl?: string;
   /** Where the store's clock stands until it jumps; the machine's own time when it is left out. */
   clockAt?: string;
   /** Whether anything happens between requests; it does unless told otherwise. */
@@ -74,7 +77,10 @@ export async function startApi(options: ApiOptions = {}): Promise<Api> {
   let jumpedMs = 0;
   const standsAt = options.clockAt === undefined ? null : Date.parse(options.clockAt);
   const clock = () => (standsAt ?? Date.now()) + jumpedMs;
-  const store = await openSqliteStore({ path: join(folder, "pawl.db"), clock });
+  const store =
+    options.databaseUrl === undefined
+      ? await openSqliteStore({ path: join(folder, "pawl.db"), clock })
+      : await openPostgresStore({ url: options.databaseUrl });
   const environment = machineEnvironment(() => undefined);
   const saidLimits = { ...SAID_LIMITS, ...options.saidLimits };
   const [first = "default", ...others] = options.workspaces ?? [];

@@ -116,6 +116,43 @@ describe("shell", () => {
     });
   });
 
+  test("I91: tells a command of the upstream partitions that it wants to know of", async () => {
+    const server = new WorkServer({ ttlMs: 60_000 });
+    const asked: unknown[] = [];
+    server.upstreamOf = ({ asset_key }) => {
+      asked.push(asset_key);
+      const item = {
+        partition_key: "2025-01",
+        status: "MATERIALIZED" as const,
+        last_materialization_at: "2025-02-01T00:00:00.000Z",
+        last_materialization_run_id: "run_7",
+        last_materialization_code_version: null,
+        metadata: { rows: 3 },
+      };
+      return { items: [item], total: 1, next_cursor: null, pos: 1 };
+    };
+    server.add({ asset_key: "orders", tasks: [[]] });
+    const script = 'cat "$PAWL_CONTEXT" > context.json';
+    work(server, shell(script, { cwd: folder, upstream: ["files"] }));
+    await server.until(() => server.results.length === 1);
+
+    expect(asked).toEqual(["files"]);
+    expect(JSON.parse(await written("context.json"))).toMatchObject({
+      upstream: {
+        files: [
+          {
+            partition: "2025-01",
+            status: "MATERIALIZED",
+            materialized_at: "2025-02-01T00:00:00.000Z",
+            run_id: "run_7",
+            code_version: null,
+            metadata: { rows: 3 },
+          },
+        ],
+      },
+    });
+  });
+
   test("leaves out of the environment what is too long for it, and no file behind", async () => {
     const keys = Array.from({ length: 20_000 }, (_, index) => `k${index}`);
     const script = `

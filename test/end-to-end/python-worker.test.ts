@@ -252,7 +252,7 @@ describe("docs/worker-protocol.md", () => {
       expect(parsed?.data, `${name}, ${side}`).toEqual(JSON.parse(text));
     }
     expect(new Set(examples.map(({ name }) => name))).toEqual(
-      new Set(["claim", "heartbeat", "checkpoint", "log", "report"]),
+      new Set(["claim", "heartbeat", "checkpoint", "log", "upstream", "report"]),
     );
   });
 });

@@ -3,6 +3,7 @@ import type { AddressInfo } from "node:net";
 import type { WorkerConnection } from "../../src/client/worker-connection.ts";
 import type { Json } from "../../src/kernel/canonical.ts";
 import { PawlError } from "../../src/kernel/errors.ts";
+import type { UpstreamAnswer, UpstreamRequest } from "../../src/work/asset/upstream-protocol.ts";
 import type { StepAnswer } from "../../src/work/shard/step-protocol.ts";
 import type {
   ClaimedHead,
@@ -78,6 +79,10 @@ export class WorkServer implements WorkerConnection {
   before: (message: string) => void | Promise<void> = () => undefined;
   /** Runs after each message took effect; what it throws is the answer. */
   after: (message: string) => void | Promise<void> = () => undefined;
+  /** What is upstream of tasks; nothing unless a test says otherwise. */
+  upstreamOf: (request: UpstreamRequest) => UpstreamAnswer = () => {
+    return { items: [], total: 0, next_cursor: null, pos: 0 };
+  };
   readonly #ttlMs: number;
   readonly #groups: { group: Omit<ClaimedGroup, "tasks">; tasks: Task[] }[] = [];
   readonly #leases = new Map<string, { expiresAt: number; answer: ClaimAnswer }>();
@@ -287,6 +292,14 @@ export class WorkServer implements WorkerConnection {
   async sayStep(): Promise<StepAnswer> {
     await this.#receive("steps");
     return { status: "current", stop: false, routing_version: null };
+  }
+
+  async upstream(request: UpstreamRequest): Promise<UpstreamAnswer> {
+    await this.#receive("upstream");
+    if (this.#current(request) === null) {
+      throw new PawlError("LEASE_LOST", "The attempt does not hold the task any more.");
+    }
+    return this.upstreamOf(request);
   }
 
   async exchangeSources({ sources }: SourceExchange) {

@@ -9,7 +9,7 @@ import { connectWorker, type WorkerConnection } from "../../src/client/worker-co
 import { runWorker } from "../../src/worker/run-worker.ts";
 import { startApi } from "./api-server.ts";
 import { stopWorkers, tasks, work } from "./started-worker.ts";
-import { WorkServer } from "./work-server.ts";
+import { unreachable, WorkServer } from "./work-server.ts";
 
 afterEach(stopWorkers);
 
@@ -360,4 +360,117 @@ test("I64: the error and its stack stand at the end of a log that reached its li
   await ended;
   connection.close();
   await api.close();
+});
+
+describe("what is upstream of a task", () => {
+  const made = {
+    status: "MATERIALIZED" as const,
+    last_materialization_at: "2025-01-02T00:00:00.000Z",
+    last_materialization_run_id: "run_7",
+    last_materialization_code_version: "v1",
+    metadata: { rows: 3 },
+  };
+
+  /** A server that has so many partitions upstream, a hundred on a page, and what it was asked for. */
+  function serverWith(total: number) {
+    const server = new WorkServer();
+    const asked: object[] = [];
+    server.upstreamOf = (request) => {
+      asked.push(request);
+      const from = Number(request.cursor ?? 0);
+      const end = Math.min(total, from + 100);
+      const items = Array.from({ length: end - from }, (_, at) => {
+        return { partition_key: `k${from + at}`, ...made };
+      });
+      return { items, total, next_cursor: end < total ? String(end) : null, pos: 1 };
+    };
+    server.add({ asset_key: "orders", tasks: [["2025-01-02"]] });
+    return { server, asked };
+  }
+
+  test("I91: is asked for by the fence of its attempt, page by page, and only when it is looked at", async () => {
+    const { server, asked } = serverWith(150);
+    const seen: unknown[] = [];
+    work(server, async ({ upstream, eachUpstream }) => {
+      const nothing = eachUpstream("files");
+      seen.push(asked.length, typeof nothing);
+      const list = await upstream("files", { partition: "2025-01-02" });
+      seen.push(list.length, list[0]);
+      for await (const { partition } of eachUpstream("files")) if (partition === "k3") break;
+    });
+    await server.until(() => server.results.length === 1);
+
+    expect(seen).toEqual([
+      0,
+      "object",
+      150,
+      {
+        asset: "files",
+        partition: "k0",
+        status: "MATERIALIZED",
+        materializedAt: "2025-01-02T00:00:00.000Z",
+        runId: "run_7",
+        codeVersion: "v1",
+        metadata: { rows: 3 },
+      },
+    ]);
+    const ask = { run_pos: 1, task_key: 0, attempt: 1, asset_key: "files" };
+    expect(asked).toEqual([
+      { ...ask, partition_key: "2025-01-02" },
+      { ...ask, partition_key: "2025-01-02", cursor: "100" },
+      ask,
+    ]);
+  });
+
+  test("is asked for again while the server is away", async () => {
+    const { server } = serverWith(1);
+    let refusals = 0;
+    server.before = (message) => {
+      if (message !== "upstream" || refusals === 2) return;
+      refusals++;
+      unreachable();
+    };
+    work(server, async ({ upstream }) => ({
+      metadata: { count: (await upstream("files")).length },
+    }));
+    await server.until(() => server.results.length === 1);
+    expect(server.results[0]).toMatchObject({ outcome: "SUCCEEDED", metadata: { count: 1 } });
+    expect(refusals).toBe(2);
+  });
+
+  test("I64: is no list of more than 10,000 partitions, and says how to go through them", async () => {
+    const { server, asked } = serverWith(10_001);
+    work(server, async ({ upstream }) => void (await upstream("files")));
+    await server.until(() => server.results.length === 1);
+    expect(server.results[0]).toMatchObject({
+      outcome: "FAILED",
+      error: { message: expect.stringContaining('context.eachUpstream("files")') },
+    });
+    expect(asked).toHaveLength(1);
+  });
+
+  test("I35: ends an attempt that has lost its task", async () => {
+    const { server } = serverWith(1);
+    const causes: unknown[] = [];
+    work(server, async ({ upstream, signal }) => {
+      server.tryAgain();
+      server.upstreamOf = () => {
+        throw new PawlError("LEASE_LOST", "gone");
+      };
+      await upstream("files").catch((error: unknown) => causes.push(error, signal.aborted));
+      server.upstreamOf = () => ({ items: [], total: 0, next_cursor: null, pos: 0 });
+    });
+    await server.until(() => causes.length > 0);
+    expect(causes).toEqual([expect.objectContaining({ code: "LEASE_LOST" }), true]);
+  });
+
+  test("is refused without an asset", async () => {
+    const { server } = serverWith(1);
+    const wrong: { asset: string } = JSON.parse("{}");
+    work(server, async ({ upstream }) => void (await upstream(wrong.asset)));
+    await server.until(() => server.results.length === 1);
+    expect(server.results[0]).toMatchObject({
+      error: { message: expect.stringContaining("as it was defined, not undefined") },
+    });
+  });
 });

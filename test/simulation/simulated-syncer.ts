@@ -126,6 +126,7 @@ export class SimulatedSyncer {
       log: (request) => ask((engine) => engine.log(request)),
       report: (request) =>
         ask((engine) => engine.report(request)).then((answer) => this.#reported(request, answer)),
+      upstream: () => Promise.reject(new Error("a segment has nothing upstream")),
       claimProbes: (request) => ask((engine) => engine.claimProbes(request)),
       reportProbes: (request) => ask((engine) => engine.reportProbes(request)),
       claimHeads: (request, signal) =>

@@ -337,3 +337,54 @@ test("all else of a project stands still", async () => {
   expect(calls.map(({ attempt }) => attempt)).toEqual([1, 2, 3]);
   expect(others).toEqual([]);
 });
+
+describe("what is upstream", () => {
+  const months = monthly({ start: "2026-01", end: "2026-03" });
+  const orders = asset("orders", {
+    partitions: daily({ start: "2026-01-01", end: "2026-03-01" }),
+    materialize: ({ partition }) => ({ metadata: { rows: Number(partition.slice(-2)) } }),
+  });
+  const report = asset("report", {
+    partitions: months,
+    upstream: [{ asset: orders, mapping: timeWindow() }],
+    async materialize({ upstream }) {
+      const made = (await upstream(orders)).filter(({ status }) => status === "MATERIALIZED");
+      const rows = made.reduce((sum, { metadata }) => sum + Number(Object(metadata).rows), 0);
+      return { metadata: { days: made.map(({ partition }) => partition), rows } };
+    },
+  });
+
+  test("I91: is what was made of it in the same test", async () => {
+    const { partitions } = await materialize([orders, report], {
+      now: "2026-03-02T00:00:00Z",
+      selector: { type: "range", start: "2026-01-30", end: "2026-02-02" },
+      assets: [orders, report],
+    });
+    const reports = partitions.filter((each) => each.asset === "report");
+    expect(reports.map(({ metadata }) => metadata)).toEqual([
+      { days: ["2026-01-30", "2026-01-31"], rows: 61 },
+      { days: ["2026-02-01", "2026-02-02"], rows: 3 },
+    ]);
+  });
+
+  test("I91: is what the test says where it is not made in it", async () => {
+    const upstream = {
+      orders: (month: string) => [
+        { partition: `${month}-01`, metadata: { rows: 5 } },
+        { partition: `${month}-02`, status: "FAILED" as const },
+      ],
+    };
+    const { state, calls } = await materialize(report, { partition: "2026-02", upstream });
+    expect(state).toBe("SUCCEEDED");
+    expect(calls[0]?.metadata).toEqual({ days: ["2026-02-01"], rows: 5 });
+  });
+
+  test("is refused where the test does not say it, and where nothing is made from it", async () => {
+    const { error } = await materialize(report, { partition: "2026-02" });
+    expect(error?.message).toContain('upstream: { "orders": [{ partition: "…" }] }');
+    const upstream = { order: [] };
+    await expect(materialize(report, { partition: "2026-02", upstream })).rejects.toThrow(
+      "perhaps orders is meant",
+    );
+  });
+});

@@ -73,6 +73,31 @@ describe("testContext", () => {
     expect(() => single.partitionFailed("2026-01-01", "why")).toThrow("Only a batch");
   });
 
+  test("I91: gives the upstream partitions that the test says", async () => {
+    const report = asset("report", { upstream: [orders], materialize: () => undefined });
+    const said = [{ partition: "2026-01-01", metadata: { rows: 3 }, codeVersion: "v1" }];
+    const { context } = testContext(report, { upstream: { orders: said } });
+    const [first, ...more] = await context.upstream(orders);
+    expect([first, more]).toEqual([
+      {
+        asset: "orders",
+        partition: "2026-01-01",
+        status: "MATERIALIZED",
+        materializedAt: null,
+        runId: null,
+        codeVersion: "v1",
+        metadata: { rows: 3 },
+      },
+      [],
+    ]);
+    const keys: string[] = [];
+    for await (const { partition } of context.eachUpstream("orders")) keys.push(partition);
+    expect(keys).toEqual(["2026-01-01"]);
+    const { context: untold } = testContext(report);
+    await expect(untold.upstream("orders")).rejects.toThrow("does not say what is upstream");
+    await expect(context.upstream("words")).rejects.toThrow("is not an upstream asset of report");
+  });
+
   test("aborts its signal as when the task is cancelled", () => {
     const { context, cancel } = testContext(whole);
     expect(context.signal.aborted).toBe(false);

@@ -247,10 +247,10 @@ function ordinalOf({ spec, keyspace }: AssetView, key: string | undefined): numb
   return ordinal;
 }
 
-/** A page of the partitions that one is made from, asset by asset in the order of its spec. */
+/** A page of what partitions are made from, asset by asset as `madeFrom` has it. */
 export function pageOfUpstream(
   rows: Rows,
-  below: Place,
+  made: ReturnType<typeof madeFrom>,
   { limit, cursor }: Pick<PartitionQuery, "limit" | "cursor">,
   context: Context,
 ): PartitionPage & { total: number } {
@@ -259,7 +259,7 @@ export function pageOfUpstream(
   const cursors: string[] = [];
   let total = 0;
   let left = 0;
-  for (const [at, { asset_key, ordinals }] of madeFrom(below).entries()) {
+  for (const [at, { asset_key, ordinals }] of made.entries()) {
     const view = assetView(rows, asset_key, context);
     const all = ordinals ?? [[0, countOf(view) - 1] as const];
     total += countIntervals(all);

@@ -28,6 +28,7 @@ import {
   countOf,
   displayStatus,
   loadUpstream as lookUpstream,
+  madeFrom,
   staleness,
 } from "../../work/asset/partition-status.ts";
 import {
@@ -207,7 +208,7 @@ async function listUpstreamPartitions(call: Call<"listUpstreamPartitions">): Pro
     const view = assetView(rows, asset_key, context);
     return pageOfUpstream(
       rows,
-      placeOfPartition(rows, view, partition),
+      madeFrom(placeOfPartition(rows, view, partition)),
       { limit, cursor },
       context,
     );

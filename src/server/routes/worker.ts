@@ -1,5 +1,6 @@
 import type { Engine } from "../../engine/engine.ts";
 import type { ClaimAnswer } from "../../work/run/protocol.ts";
+import { upstreamOfTask } from "../partitions/task-upstream.ts";
 import { lastingPlaces, workPlaces } from "../http/admission.ts";
 import type { Call, Handlers, Reply } from "../http/call.ts";
 
@@ -50,6 +51,14 @@ async function report({ server, engine, body, caller }: Call<"report">): Promise
   return replyOf(engine, answer);
 }
 
+/** Tells the attempt that holds a task what the task is made from. */
+async function upstream({ engine, body, caller }: Call<"upstream">): Promise<Reply> {
+  const { result: page, pos } = await engine.evaluate((rows, context) => {
+    return { events: [], result: upstreamOfTask(rows, body, context) };
+  }, caller.actor);
+  return { answer: { ...page, pos }, pos };
+}
+
 /** Takes evaluations of sensors. */
 async function claimProbes(call: Call<"claimProbes">): Promise<Reply> {
   const { engine, body } = call;
@@ -89,6 +98,7 @@ export const WORKER_HANDLERS = {
     replyOf(engine, await engine.checkpoint(body, caller.actor)),
   log: async ({ engine, body, caller }) => replyOf(engine, await engine.log(body, caller.actor)),
   report,
+  upstream,
   claimProbes,
   reportProbes: async ({ engine, body, caller }) =>
     replyOf(engine, await engine.reportProbes(body, caller.actor)),

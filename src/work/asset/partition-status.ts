@@ -1,4 +1,4 @@
-import { present, unreachable } from "../../kernel/errors.ts";
+import { PawlError, present, unreachable } from "../../kernel/errors.ts";
 import { addMs, type Instant } from "../../kernel/instant.ts";
 import {
   countIntervals,
@@ -7,10 +7,11 @@ import {
   mergeIntervals,
 } from "../../kernel/intervals.ts";
 import { ONE_DIMENSION } from "../../kernel/keyspace/definition.ts";
-import type { Keyspace } from "../../kernel/keyspace/keyspace.ts";
+import { type Keyspace, partitionInvalid } from "../../kernel/keyspace/keyspace.ts";
 import { upstreamOrdinals } from "../../kernel/keyspace/map-partitions.ts";
 import type { PartitionMapping } from "../../kernel/keyspace/mapping.ts";
 import type { StaleReason } from "../../kernel/keyspace/selector.ts";
+import { suggestion } from "../../kernel/message-text.ts";
 import { type Key, keyText } from "../../kernel/table.ts";
 import type { Context } from "../decision.ts";
 import type { DefinitionRow } from "../definition/rows.ts";
@@ -18,8 +19,11 @@ import type { AssetSpec } from "../definition/spec.ts";
 import type { Rows } from "../rows.ts";
 import { needPartitions, partitionAt } from "./partition-blocks.ts";
 import type { PartitionRow } from "../run/rows.ts";
-import { keysOfTask, needTasks, tasksOfAsset } from "../run/tasks.ts";
+import { keysOfTask, runningTasks } from "../run/tasks.ts";
 import { currentAsset, currentAssets, currentKeyspace, needAssets } from "./look-up.ts";
+
+/** Upstream assets that a refusal names. */
+const NAMES_SHOWN = 10;
 
 /** Most runs with running tasks that are looked through. */
 const RUNS_MAX = 10_000;
@@ -92,15 +96,15 @@ function runningKeys(rows: Rows, assetKeys: readonly string[]): Map<string, Set<
     { cell: "running", is: ">", value: 0 },
   ] as const;
   const assets = rows.runAssets.find(where, [{ cell: "run_pos" }], RUNS_MAX);
-  needTasks(rows, assets);
+  const assetOf = new Map(assets.map((each) => [keyText([each.run_pos, each.asset_index]), each]));
   const running = new Map<string, Set<string>>();
-  for (const asset of assets) {
-    const run = present(rows.runs.get(asset.run_pos), "an asset of a run has its run");
+  for (const task of runningTasks(rows, assets)) {
+    const run = present(rows.runs.get(task.run_pos), "a task has its run");
+    const name = keyText([task.run_pos, task.asset_index]);
+    const asset = present(assetOf.get(name), "only tasks of these assets were asked for");
     const keys = running.get(asset.asset_key) ?? new Set();
     running.set(asset.asset_key, keys);
-    for (const task of tasksOfAsset(rows, asset, ["RUNNING"])) {
-      for (const key of keysOfTask(run, asset, task)) keys.add(key);
-    }
+    for (const key of keysOfTask(run, asset, task)) keys.add(key);
   }
   return running;
 }
@@ -268,7 +272,11 @@ function upstreamMapper(places: readonly Place[]): (place: Place) => Mapped[] {
   return (place) => {
     const { ordinal } = place;
     if (ordinal === null || !isMapped(place)) return [];
-    return (sides.get(place.view) ?? []).map(({ upstream, below, above }) => {
+    // Its own earlier partitions make none stale: each of them would be so after every one before it.
+    const others = (sides.get(place.view) ?? []).filter(
+      ({ upstream }) => upstream.asset_key !== place.view.spec.asset_key,
+    );
+    return others.map(({ upstream, below, above }) => {
       return { upstream, stretches: upstreamOrdinals(upstream.mapping, below, above, ordinal) };
     });
   };
@@ -293,8 +301,77 @@ export function madeFrom(
   });
 }
 
+/** Separate stretches that partitions of one task may be made from; more are asked for one by one. */
+const STRETCHES_MAX = 200_000;
+
+/**
+ * The ordinals of one upstream asset that partitions of an asset are made from together; null where
+ * that is everything there is of it. Refuses what is not upstream of it, and keys that it does not have.
+ */
+export function upstreamOfKeys(
+  rows: Rows,
+  { assetKey, keys }: { assetKey: string; keys: readonly string[] },
+  upstreamKey: string,
+  context: Pick<Context, "now">,
+): readonly Interval[] | null {
+  const { spec } = currentAsset(rows, assetKey);
+  needAssets(rows, [upstreamKey]);
+  const named = spec.upstream.filter(({ asset_key }) => asset_key === upstreamKey);
+  const keyspace = currentKeyspace(rows, spec, context);
+  const upstream = upstreamOf(rows, { ...spec, upstream: named }, keyspace, context);
+  if (upstream.length === 0) throw notUpstream(spec, upstreamKey);
+  const ordinals = keyspace?.indexesOf(keys) ?? [];
+  const places = ordinals.map((ordinal, at) => ({ ordinal, key: keys[at] ?? "" }));
+  const gone = places.find(({ ordinal }) => ordinal === null);
+  if (gone !== undefined && keyspace !== null && spec.partitions !== null) {
+    throw partitionInvalid(spec.partitions, keyspace, gone.key);
+  }
+  const [side] = sidesOf({ keyspace, upstream }, places);
+  if (side === undefined) return null;
+  const stretches: Interval[] = [];
+  for (const { ordinal } of places) {
+    const own = upstreamOrdinals(side.upstream.mapping, side.below, side.above, ordinal ?? 0);
+    if (stretches.length + own.length > STRETCHES_MAX) throw tooScattered(spec, upstreamKey, keys);
+    for (const stretch of own) stretches.push(stretch);
+  }
+  return mergeIntervals(stretches);
+}
+
+function notUpstream({ asset_key, upstream }: AssetSpec, upstreamKey: string): PawlError {
+  const keys = upstream.map((each) => each.asset_key);
+  const known = keys.length === 0 ? "it has no upstream assets" : `those are ${listed(keys)}`;
+  const meant = suggestion(upstreamKey, keys);
+  return new PawlError(
+    "INPUT_INVALID",
+    `${JSON.stringify(upstreamKey)} is not an upstream asset of ${asset_key}${meant}: ${known}.`,
+    { details: { asset_key, upstream: upstreamKey } },
+  );
+}
+
+/** Names in one sentence: the first ones of many. */
+function listed(names: readonly string[]): string {
+  const rest = names.length - NAMES_SHOWN;
+  return names.slice(0, NAMES_SHOWN).join(", ") + (rest > 0 ? ` and ${rest} more` : "");
+}
+
+function tooScattered(
+  { asset_key }: AssetSpec,
+  upstreamKey: string,
+  keys: readonly string[],
+): PawlError {
+  return new PawlError(
+    "SELECTION_TOO_LARGE",
+    `The ${keys.length} partitions of ${asset_key} in this task are made from more than ` +
+      `${STRETCHES_MAX} separate stretches of ${upstreamKey}; ask for each partition by itself.`,
+    { details: { asset_key, upstream: upstreamKey, partitions: keys.length } },
+  );
+}
+
 /** Both sides of each mapping, with what it asks about the places known. */
-function sidesOf({ keyspace, upstream: every }: AssetView, places: readonly Place[]): Sides[] {
+function sidesOf(
+  { keyspace, upstream: every }: Pick<AssetView, "keyspace" | "upstream">,
+  places: readonly Pick<Place, "key" | "ordinal">[],
+): Sides[] {
   if (keyspace === null) return [];
   const keyOf = new Map(places.map(({ ordinal, key }) => [ordinal, key]));
   const below = {
@@ -314,7 +391,7 @@ function aboveOf(
   above: Keyspace,
   mapping: PartitionMapping,
   below: Keyspace,
-  places: readonly Place[],
+  places: readonly Pick<Place, "key" | "ordinal">[],
 ): Keyspace {
   switch (mapping.type) {
     case "all":
@@ -346,7 +423,11 @@ function aboveOf(
 }
 
 /** The values of places in one dimension. */
-function valuesIn(keyspace: Keyspace, dimension: string, places: readonly Place[]): string[] {
+function valuesIn(
+  keyspace: Keyspace,
+  dimension: string,
+  places: readonly Pick<Place, "ordinal">[],
+): string[] {
   const ordinals = places.map(({ ordinal }) => ordinal ?? 0);
   // Has the values of all dimensions loaded at once.
   keyspace.keysAt(ordinals);

@@ -1,6 +1,7 @@
 import type { Json } from "../../kernel/canonical.ts";
 import { PawlError } from "../../kernel/errors.ts";
 import { type ClaimedGroup, levelFields, type TaskRef } from "../../work/run/protocol.ts";
+import type { UpstreamAnswer } from "../../work/asset/upstream-protocol.ts";
 import type { SegmentReport } from "../../work/sync/segment-protocol.ts";
 import type { StepReport } from "../../work/shard/step-protocol.ts";
 import type { TaskResult, TaskContext } from "../../define/automation-context.ts";
@@ -18,6 +19,7 @@ import { plainError, messageOf, shortened, readableText } from "../plain-values.
 import type { TimeWindow } from "../../kernel/keyspace/keyspace.ts";
 import type { PartitionReader } from "./runner.ts";
 import { asOwnerOfLines } from "./console-lines.ts";
+import { eachUpstream, type UpstreamPage, upstreamList } from "./upstream.ts";
 
 /** One lease of this worker and how many of its tasks are not reported yet. */
 export type WorkerLease = {
@@ -43,6 +45,8 @@ export interface AttemptHost {
   /** Resolves once the value is kept; `LEASE_LOST` when the attempt is no longer the current one. */
   checkpoint(attempt: TaskAttempt, value: Json): Promise<void>;
   log(attempt: TaskAttempt, message: string, fields: Json, endsAttempt?: boolean): void;
+  /** A page of upstream partitions; `LEASE_LOST` when the attempt is no longer the current one. */
+  readUpstream(attempt: TaskAttempt, page: UpstreamPage): Promise<UpstreamAnswer>;
   /** Told once; null when the result is of no use to anybody. */
   ended(attempt: TaskAttempt, outcome: TaskOutcome | null): void;
 }
@@ -181,6 +185,11 @@ export class TaskAttempt {
     // A last word after the abort is welcome: the fence holds until the end is reported.
     this.progressed(null);
     await this.#host.checkpoint(this, value);
+  }
+
+  async readUpstream(page: UpstreamPage): Promise<UpstreamAnswer> {
+    if (this.#state === "running") return this.#host.readUpstream(this, page);
+    throw new PawlError("LEASE_LOST", "The task has ended; nothing more is told of its upstream.");
   }
 
   log(message: string, fields: Json): void {
@@ -338,6 +347,8 @@ export function taskContext(attempt: TaskAttempt, reader: PartitionReader | null
         note: note === undefined ? null : readableText(note, NOTE_LENGTH_MAX),
       });
     },
+    upstream: (asset, options) => upstreamList(attempt, asset, options),
+    eachUpstream: (asset, options) => eachUpstream(attempt, asset, options),
     log: (message, fields) => attempt.log(message, fields ?? {}),
     partitionFailed(key, error) {
       const message = messageOf(error);

@@ -15,6 +15,7 @@ import {
   valuesOfMultiKey,
 } from "../../kernel/keyspace/keyspace-of.ts";
 import type { HeadResult, ProbeResult } from "../../work/probe-protocol.ts";
+import type { UpstreamAnswer } from "../../work/asset/upstream-protocol.ts";
 import type { ClaimAnswer } from "../../work/run/protocol.ts";
 import { shardWorkNames } from "../../work/shard/spec.ts";
 import { workNameOf } from "../../work/sync/spec.ts";
@@ -24,7 +25,7 @@ import {
   startLeaseKeeper,
   type TaskProgress,
 } from "../lease-keeper.ts";
-import { type Clock, pause } from "../outbox.ts";
+import { BACKOFF_MS_MAX, backoffMs, type Clock, pause } from "../outbox.ts";
 import type { WorkerLogger } from "../run-worker.ts";
 import { runSegment, type SegmentHost } from "../segments/run-segment.ts";
 import { plainSyncCode } from "../segments/source-failure.ts";
@@ -41,6 +42,7 @@ import {
 import { openTaskMessages, type TaskMessages } from "./messages.ts";
 import type { StopCause, TaskOutcome } from "./outcome.ts";
 import { type ClaimRides, Solitude, TaskSlots } from "./task-slots.ts";
+import type { UpstreamPage } from "./upstream.ts";
 
 /** The code of all work that the project has, by the name that it is claimed under. */
 export function taskCodeOf(
@@ -322,6 +324,21 @@ export class TaskRunner implements AttemptHost {
 
   log(attempt: TaskAttempt, message: string, fields: Json, endsAttempt = false): void {
     this.#messages.log(attempt, message, fields, endsAttempt);
+  }
+
+  async readUpstream(attempt: TaskAttempt, page: UpstreamPage): Promise<UpstreamAnswer> {
+    const { connection, random } = this.#options;
+    for (let failures = 1; ; failures++) {
+      try {
+        return await connection.upstream({ ...attempt.ref, ...page });
+      } catch (error) {
+        if (!(error instanceof PawlError)) throw error;
+        if (error.code === "LEASE_LOST") attempt.stop(LOST);
+        if (!error.retryable) throw error;
+      }
+      await pause(this.clock, backoffMs(failures, random, BACKOFF_MS_MAX), attempt.signal);
+      attempt.signal.throwIfAborted();
+    }
   }
 
   #passProgressOn(): void {
