@@ -27,6 +27,7 @@ export const WRITTEN: readonly SidebarEntry[] = [
       page("In your own service", "recipes/node-service.md"),
       page("Adopt what is there", "recipes/adopt.md"),
       page("Fill what is missing", "recipes/fill-missing.md"),
+      page("Upstream", "recipes/upstream.md"),
       page("Commands, Python, SQL, dbt", "recipes/other-languages.md"),
       page("Metadata", "recipes/metadata.md"),
       page("Slack, Teams, Discord", "recipes/notifications.md"),

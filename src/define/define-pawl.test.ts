@@ -180,6 +180,24 @@ describe("definePawl", () => {
     ).toThrow('uses the pool "apis", which is not defined (perhaps api is meant).');
   });
 
+  test("I92: takes an asset that is made from its own earlier partitions, and from no others of its own", () => {
+    const own = (mapping?: ReturnType<typeof offset>) => {
+      const itself = mapping === undefined ? "b" : { asset: "b", mapping };
+      const partitions = daily({ start: "2025-01-01" });
+      return definePawl({ assets: [asset("b", { materialize, partitions, upstream: [itself] })] });
+    };
+    for (const mapping of [offset(-1), timeWindow({ startOffset: -7, endOffset: -1 })]) {
+      expect(own(mapping).specs).toMatchObject([{ upstream: [{ asset_key: "b", mapping }] }]);
+    }
+    for (const mapping of [undefined, offset(0), offset(1), timeWindow({ startOffset: -1 })]) {
+      expect(() => own(mapping)).toThrow(
+        "It can be made from its own earlier partitions only: use offset(-1), or timeWindow() with an",
+      );
+    }
+    const whole = asset("b", { materialize, upstream: [{ asset: "b", mapping: offset(-1) }] });
+    expect(() => definePawl({ assets: [whole] })).toThrow("needs partitions on both sides");
+  });
+
   test("refuses mappings that cannot be and asks where none is plainly meant", () => {
     const regions = staticPartitions(["eu"]);
     const named = (mapping: ReturnType<typeof identity>) =>

@@ -210,7 +210,7 @@ async function upstreamDocument(
   const told: [string, object[]][] = [];
   for (const key of assetKeysOf(assets)) {
     const partitions = await context.upstream(key);
-    const documents = partitions.map(({ asset: _, ...each }) => {
+    const documents = partitions.map((each) => {
       const { materializedAt: materialized_at, runId: run_id, codeVersion: code_version } = each;
       const { partition, status, metadata } = each;
       return { partition, status, materialized_at, run_id, code_version, metadata };

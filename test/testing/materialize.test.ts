@@ -7,6 +7,7 @@ import {
   doNotRetry,
   dynamicPartitions,
   monthly,
+  offset,
   pool,
   retryAfter,
   schedule,
@@ -387,4 +388,24 @@ describe("what is upstream", () => {
       "perhaps orders is meant",
     );
   });
+});
+
+test("I92: an asset that is made from its own earlier partitions is made oldest first", async () => {
+  const balance = asset("balance", {
+    partitions: letters,
+    upstream: [{ asset: "balance", mapping: offset(-1) }],
+    async materialize({ upstream }) {
+      const [before] = await upstream("balance");
+      return { metadata: { after: before?.partition ?? "nothing" } };
+    },
+  });
+
+  const { calls } = await materialize(balance, { chunkSize: 2, concurrency: 3 });
+
+  expect(calls.map(({ partition, metadata }) => [partition, metadata])).toEqual([
+    ["a", { after: "nothing" }],
+    ["b", { after: "a" }],
+    ["c", { after: "b" }],
+    ["d", { after: "c" }],
+  ]);
 });

@@ -114,6 +114,12 @@ export function isOneToOne(
   }
 }
 
+/** Whether the mapping leads to nothing but earlier partitions, where both sides are the same asset. */
+export function isEarlier(mapping: PartitionMapping): boolean {
+  if (mapping.type === "offset") return mapping.by < 0;
+  return mapping.type === "time_window" && mapping.end_offset < 0;
+}
+
 /** The mapping meant when none is given, or null when a person has to say. */
 export function defaultMapping(
   downstream: MaybePartitioned,

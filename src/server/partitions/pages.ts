@@ -23,7 +23,7 @@ import {
   keysFrom,
   type LookedAt,
   loadUpstream,
-  madeFrom,
+  type madeFrom,
   type Place,
   staleness,
 } from "../../work/asset/partition-status.ts";

@@ -1,5 +1,5 @@
 import { describe, expect, test } from "vitest";
-import { groupByDefinition, topologicalOrder, upstreamCycle } from "./lineage.ts";
+import { groupByDefinition, isMadeInOrder, topologicalOrder, upstreamCycle } from "./lineage.ts";
 import { downstreamOf, selectAssets, upstreamOf } from "./select-assets.ts";
 import { AssetSpec } from "../definition/spec.ts";
 
@@ -54,6 +54,33 @@ describe("upstreamCycle", () => {
     expect(upstreamCycle(assets)).toEqual(["a", "b", "a"]);
     expect(upstreamCycle([asset("self", DAILY, { self: identity })])).toEqual(["self", "self"]);
     expect(upstreamCycle([asset("a", DAILY), asset("b", DAILY, { a: identity })])).toBeNull();
+  });
+});
+
+describe("an asset that is made from its own earlier partitions", () => {
+  const balance = asset("balance", DAILY, {
+    balance: { type: "offset", by: -1 },
+    orders: identity,
+  });
+  const assets = [balance, asset("orders", DAILY), asset("report", DAILY, { balance: identity })];
+
+  test("I92: is no circle, and stands where it would stand without that", () => {
+    expect(upstreamCycle(assets)).toBeNull();
+    expect(keys(topologicalOrder(assets))).toEqual(["orders", "balance", "report"]);
+    expect(groupByDefinition(assets).map(keys)).toEqual([["orders", "balance", "report"]]);
+    expect(upstreamOf(assets, "balance")).toEqual(["balance", "orders"]);
+    expect(assets.map(isMadeInOrder)).toEqual([true, false, false]);
+  });
+
+  test("is a circle where it is not earlier, or goes through another asset", () => {
+    expect(upstreamCycle([asset("a", DAILY, { a: { type: "offset", by: 1 } })])).toEqual([
+      "a",
+      "a",
+    ]);
+    expect(upstreamCycle([asset("a", DAILY, { a: timeWindow })])).toEqual(["a", "a"]);
+    const past = { type: "offset", by: -1 };
+    const both = [asset("a", DAILY, { b: past }), asset("b", DAILY, { a: identity })];
+    expect(upstreamCycle(both)).toEqual(["a", "b", "a"]);
   });
 });
 

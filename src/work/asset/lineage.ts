@@ -1,7 +1,19 @@
 import { assert } from "../../kernel/errors.ts";
 import { canonicalJson } from "../../kernel/canonical.ts";
-import { isOneToOne } from "../../kernel/keyspace/mapping.ts";
+import { isEarlier, isOneToOne } from "../../kernel/keyspace/mapping.ts";
 import type { AssetSpec } from "../definition/spec.ts";
+
+/** Whether the asset is made from its own earlier partitions, so that the oldest have to be made first. */
+export function isMadeInOrder(asset: AssetSpec): boolean {
+  return asset.upstream.some((upstream) => isOwnPast(asset, upstream));
+}
+
+function isOwnPast(
+  { asset_key }: Pick<AssetSpec, "asset_key">,
+  upstream: AssetSpec["upstream"][number],
+): boolean {
+  return upstream.asset_key === asset_key && isEarlier(upstream.mapping);
+}
 
 /**
  * The assets so that each comes after those of them it is made from, otherwise by key. Upstream
@@ -69,7 +81,7 @@ export function groupByDefinition(assets: readonly AssetSpec[]): AssetSpec[][] {
     let level = 0;
     for (const { asset_key, mapping } of asset.upstream) {
       const upstream = byKey.get(asset_key);
-      if (upstream === undefined) continue;
+      if (upstream === undefined || upstream === asset) continue;
       const together = isOneToOne(mapping, asset.partitions, upstream.partitions);
       level = Math.max(level, (levels.get(upstream) ?? 0) + (together ? 0 : 1));
     }
@@ -86,6 +98,7 @@ export function groupByDefinition(assets: readonly AssetSpec[]): AssetSpec[][] {
 
 function upstreamAmong(asset: AssetSpec, byKey: ReadonlyMap<string, AssetSpec>): AssetSpec[] {
   return asset.upstream
+    .filter((upstream) => !isOwnPast(asset, upstream))
     .map(({ asset_key }) => byKey.get(asset_key))
     .filter((upstream) => upstream !== undefined);
 }

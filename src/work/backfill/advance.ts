@@ -21,6 +21,7 @@ import {
   tasksOfAsset,
 } from "../run/tasks.ts";
 import { isTerminalBackfill, pendingChunks } from "./fold.ts";
+import { assetsInOrder, firstTile, heldBack } from "./in-order.ts";
 import {
   assetsOfParts,
   type BackfillPlan,
@@ -88,16 +89,23 @@ function planRunning(rows: Rows, backfill: BackfillRow, context: Context): NewEv
   // Outside its window, too: who decides about it is told at once, not when it opens again.
   const reason = failureLimitReached(rows, backfill);
   if (reason !== null) return [stateChanged(backfill, "PAUSED", { reason, limitReached: true })];
+  const inOrder = assetsInOrder(rows, backfill);
+  if (inOrder.length > 0) {
+    if (activeChunks(backfill) > 0) return [];
+    const held = heldBack(rows, backfill, inOrder);
+    if (held !== null) return [stateChanged(backfill, "PAUSED", { reason: held })];
+  }
   // What runs goes on to its end; the time at which it opens leads to the next look.
   if (backfill.window_open === 0) return [];
 
   const room = backfill.max_concurrent_runs - activeChunks(backfill);
-  const count = Math.min(room, pending, CHUNKS_PLANNED_MAX);
+  const count = Math.min(inOrder.length > 0 ? 1 : room, pending, CHUNKS_PLANNED_MAX);
   if (count <= 0) return [];
   const plan = backfillPlan(rows, backfill);
   const used = new RoomUsed(context.room);
   const events: NewEvent[] = [];
-  for (const index of nextChunks(backfill, count)) {
+  const next = inOrder.length > 0 ? firstTile(rows, backfill) : null;
+  for (const index of next === null ? nextChunks(backfill, count) : [next]) {
     const planned = planOrRefusal(rows, backfill, plan, index, context);
     // Planned again it would be as long: a person has to know. What comes before it is fine.
     if (planned instanceof PawlError) {

@@ -14,6 +14,7 @@ import {
   notFound,
 } from "../command.ts";
 import { activeChunks, stateChanged } from "./advance.ts";
+import { refuseSeveralAtOnce } from "./in-order.ts";
 import { BACKFILL_RULES, type BackfillFacts } from "./rules.ts";
 
 /** A command about one backfill; the version, when given, must be the current one. */
@@ -97,13 +98,14 @@ export const BACKFILL_COMMANDS = {
     if (backfill.state === "PENDING") refuseTooEarly(rows, backfill);
     return changed(backfill, "RUNNING", stateChanged(backfill, "RUNNING", saidBy(principal, said)));
   }),
-  retune: command(BACKFILL_RULES.retune, (backfill, said: BackfillCommand & Tuning) => {
+  retune: command(BACKFILL_RULES.retune, (backfill, said: BackfillCommand & Tuning, rows) => {
     if (said.max_concurrent_runs === undefined && said.priority === undefined) {
       throw new PawlError(
         "INPUT_INVALID",
         "Nothing to retune: give max_concurrent_runs, priority, or both.",
       );
     }
+    refuseSeveralAtOnce(rows, backfill, said.max_concurrent_runs ?? 1);
     const state_version = backfill.state_version + 1;
     return changed(backfill, backfill.state, {
       type: "BackfillRetuned",

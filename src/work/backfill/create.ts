@@ -25,6 +25,7 @@ import {
 import { knownBackfill } from "./commands.ts";
 import { timingOf } from "./window.ts";
 import { isTerminalBackfill } from "./fold.ts";
+import { concurrencyOf, refuseNewestFirst } from "./in-order.ts";
 import { findOverlaps, type Overlap, refuseOverlaps } from "./overlaps.ts";
 import { pagesOf, pairsOf, refuseTooScattered, runPartitions, surveyedPages } from "./plan.ts";
 import type { BackfillRow, BackfillState, FailureLimit } from "./rows.ts";
@@ -260,6 +261,7 @@ function createdEvents(
     index === 0 && input.backfill_id !== undefined ? input.backfill_id : context.newId(),
   );
   const made = targets.map((target, index): CreatedData => {
+    refuseNewestFirst(input, target);
     refuseLargeChunks(input, target, context);
     const backfill_id = present(backfill_ids[index], "each target has its id");
     const pages = target.parts === null ? [] : pagesOf(target.parts, PARTS_ON_PAGE_MAX);
@@ -280,7 +282,7 @@ function createdEvents(
       stale_reasons: target.stale_reasons,
       total_chunks: chunksOf(input, target),
       chunk_size: input.chunk_size,
-      max_concurrent_runs: input.max_concurrent_runs,
+      max_concurrent_runs: concurrencyOf(input, target),
       order: input.order,
       priority: input.priority,
       retry: input.retry ?? null,
@@ -428,7 +430,10 @@ export function previewBackfill(
     refuseLongOptions(input, CONFIG_LENGTH_SHARED_MAX);
     const opening = timingOf(input, false, context).timing;
     const targets = resolveTargets(rows, input, context, survey);
-    for (const target of targets) refuseLargeChunks(input, target, context);
+    for (const target of targets) {
+      refuseNewestFirst(input, target);
+      refuseLargeChunks(input, target, context);
+    }
     const backfills = targets.map((target) => ({
       asset_selection: target.assets.map(({ spec }) => spec.asset_key),
       total_partitions: target.total_partitions,
@@ -489,7 +494,7 @@ function estimatedSeconds(
       pairs += pairsOf([{ from: 1, to: count }], run.asset_selection.length);
     }
     if (pairs === 0) return null;
-    seconds += (target.total_pairs * ms) / pairs / input.max_concurrent_runs / 1000;
+    seconds += (target.total_pairs * ms) / pairs / concurrencyOf(input, target) / 1000;
   }
   return Math.round(seconds * 10) / 10;
 }

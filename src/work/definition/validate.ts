@@ -7,7 +7,7 @@ import {
   isTimeDefinition,
   type PartitionDefinition,
 } from "../../kernel/keyspace/definition.ts";
-import { mappingFault } from "../../kernel/keyspace/mapping.ts";
+import { isEarlier, mappingFault } from "../../kernel/keyspace/mapping.ts";
 import { nearMiss, suggestion } from "../../kernel/message-text.ts";
 import { upstreamCycle } from "../asset/lineage.ts";
 import type { MoveSpec } from "../move/spec.ts";
@@ -99,6 +99,14 @@ function checkReferences(
       throw invalid(asset, `names the upstream asset ${asset_key} twice.`, { upstream: asset_key });
     }
     seen.add(asset_key);
+    if (upstream === asset && !isEarlier(mapping)) {
+      throw invalid(
+        asset,
+        `names itself as upstream by the mapping ${mapping.type}. It can be made from its own earlier ` +
+          "partitions only: use offset(-1), or timeWindow() with an endOffset below 0.",
+        { upstream: asset_key, mapping },
+      );
+    }
     const fault = mappingFault(mapping, asset.partitions, upstream.partitions);
     if (fault === null) continue;
     throw invalid(asset, `cannot be mapped to its upstream asset ${asset_key}: ${fault}`, {

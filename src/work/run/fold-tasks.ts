@@ -379,12 +379,14 @@ function skipTask(
   assert(task.state === "WAITING", `task ${task_key} waits when its upstream fails`);
   change.run.tasks_waiting -= 1;
   change.run.tasks_skipped += 1;
+  // Of an asset that is made from its own earlier partitions, the one that all that follows waited for.
+  const own = task.asset_index === result.asset_index ? ` ${result.partition_keys[0] ?? ""}` : "";
   change.tasks.put({
     ...task,
     state: "SKIPPED",
     unmet: null,
     finished_at: change.at,
-    error: { class: "upstream", message: `${result.asset_key} failed` },
+    error: { class: "upstream", message: `${result.asset_key}${own} failed` },
   });
   change.counts.planned -= partitions;
   change.counts.failed += partitions;

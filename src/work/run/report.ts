@@ -2,7 +2,15 @@ import { needTasksAt, taskOf } from "./task-blocks.ts";
 import { present } from "../../kernel/errors.ts";
 import type { NewEvent } from "../events.ts";
 import type { TaskResultField } from "./events.ts";
-import { repeatedResults, assetsOfRun, isHeldBy, keysOfTask, runRef, sizeOfTask } from "./tasks.ts";
+import {
+  assetsOfRun,
+  isHeldBy,
+  keysOfTask,
+  needTasks,
+  repeatedResults,
+  runRef,
+  sizeOfTask,
+} from "./tasks.ts";
 import type { KindRuns } from "../kind.ts";
 import { addMs, type Instant } from "../../kernel/instant.ts";
 import { IDEMPOTENCY_KEYS } from "../keys.ts";
@@ -13,6 +21,7 @@ import type { Rows } from "../rows.ts";
 import type { RunAssetRow, RunRow, TaskRow } from "./rows.ts";
 import type { Key } from "../../kernel/table.ts";
 import { DURATION_MS_MAX, lostAttemptsMax, type RetryPolicy } from "../definition/spec.ts";
+import { isMadeInOrder } from "../asset/lineage.ts";
 import { pinnedSpec, pinnedWork } from "../asset/look-up.ts";
 import { type Context, type Decision, RoomUsed } from "../decision.ts";
 import { KINDS, kindOf } from "../kinds.ts";
@@ -269,14 +278,26 @@ class RunClosing {
       .filter((next) => next.state === "WAITING" && !this.#skipped.has(next.task_key));
   }
 
-  #skip(task: TaskRow, skips: NonNullable<TaskResultField["skips"]>): void {
-    if (this.#skipped.has(task.task_key)) return;
-    this.#skipped.add(task.task_key);
-    this.#touched.add(task.asset_index);
-    const partitions = sizeOfTask(this.run, this.asset(task), task);
-    skips.push({ task_key: task.task_key, asset_index: task.asset_index, partitions });
-    if (task.downstream === null) return;
-    for (const next of this.#waiting(task.downstream)) this.#skip(next, skips);
+  #skip(first: TaskRow, skips: NonNullable<TaskResultField["skips"]>): void {
+    this.#needChains();
+    // A stack of our own: a chain of partitions may be longer than the call stack is deep.
+    const open = [first];
+    for (let task = open.pop(); task !== undefined; task = open.pop()) {
+      if (this.#skipped.has(task.task_key)) continue;
+      this.#skipped.add(task.task_key);
+      this.#touched.add(task.asset_index);
+      const partitions = sizeOfTask(this.run, this.asset(task), task);
+      skips.push({ task_key: task.task_key, asset_index: task.asset_index, partitions });
+      if (task.downstream !== null) open.push(...this.#waiting(task.downstream).toReversed());
+    }
+  }
+
+  /** Has chains of partitions loaded at once, which would be read one by one. */
+  #needChains(): void {
+    const chained = this.assets.filter(
+      ({ spec_hash, batch }) => batch === 0 && isMadeInOrder(pinnedSpec(this.#rows, spec_hash)),
+    );
+    if (chained.length > 0) needTasks(this.#rows, chained);
   }
 
   /** The assets whose rows the results change. */

@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { lineageOf } from "./lineage.ts";
+import { lineageEdges, lineageOf } from "./lineage.ts";
 
 test("lineage is what an asset is made from and what is made from it, not its siblings", () => {
   const edges = [
@@ -18,4 +18,15 @@ test("lineage is what an asset is made from and what is made from it, not its si
     "weekly",
   ]);
   expect([...lineageOf("alone", edges)]).toEqual(["alone"]);
+});
+
+test("an asset that is made from its own earlier partitions has no line to itself", () => {
+  const spec = (asset_key: string, upstream: string[]) => ({
+    spec: {
+      asset_key,
+      upstream: upstream.map((key) => ({ asset_key: key, mapping: { type: "identity" as const } })),
+    },
+  });
+  const assets = [spec("balance", ["balance", "orders"]), spec("orders", [])];
+  expect(lineageEdges(assets)).toEqual([["orders", "balance"]]);
 });

@@ -4,9 +4,14 @@ import type { AssetDocument } from "../../../../src/work/asset/api.ts";
 export type LineageEdge = readonly [from: string, to: string];
 
 /** All lines between assets. */
-export function lineageEdges(assets: readonly Pick<AssetDocument, "spec">[]): LineageEdge[] {
+export function lineageEdges(
+  assets: readonly { spec: Pick<AssetDocument["spec"], "asset_key" | "upstream"> }[],
+): LineageEdge[] {
   return assets.flatMap(({ spec }) =>
-    spec.upstream.map(({ asset_key }): LineageEdge => [asset_key, spec.asset_key]),
+    spec.upstream.flatMap(({ asset_key }): LineageEdge[] =>
+      // Its own earlier partitions are a fact about it, and no line of the drawing.
+      asset_key === spec.asset_key ? [] : [[asset_key, spec.asset_key]],
+    ),
   );
 }
 

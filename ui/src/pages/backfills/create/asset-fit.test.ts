@@ -26,6 +26,8 @@ describe("leadingAsset", () => {
   test("is the one that the others are made from", () => {
     expect(leadingAsset([clean, raw])).toBe(raw);
     expect(leadingAsset([clean, report])).toBe(clean);
+    const balance = asset("balance", DAYS, ["balance"]);
+    expect(leadingAsset([asset("late", DAYS, ["balance"]), balance])).toBe(balance);
     expect(leadingAsset([])).toBeNull();
   });
 });

@@ -35,7 +35,10 @@ export function withKind(form: CreateForm, definition: PartitionDefinition | nul
 /** The asset whose partitions are chosen; what is made from it follows. */
 export function leadingAsset(chosen: readonly Asset[]): Asset | null {
   const keys = new Set(chosen.map(({ asset_key }) => asset_key));
-  const first = chosen.find(({ spec }) => !spec.upstream.some((each) => keys.has(each.asset_key)));
+  const first = chosen.find(
+    ({ spec }) =>
+      !spec.upstream.some(({ asset_key }) => asset_key !== spec.asset_key && keys.has(asset_key)),
+  );
   return first ?? chosen[0] ?? null;
 }
 
