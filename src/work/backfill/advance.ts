@@ -89,18 +89,14 @@ function planRunning(rows: Rows, backfill: BackfillRow, context: Context): NewEv
   // Outside its window, too: who decides about it is told at once, not when it opens again.
   const reason = failureLimitReached(rows, backfill);
   if (reason !== null) return [stateChanged(backfill, "PAUSED", { reason, limitReached: true })];
-  const inOrder = assetsInOrder(rows, backfill);
-  if (inOrder.length > 0) {
-    if (activeChunks(backfill) > 0) return [];
-    const held = heldBack(rows, backfill, inOrder);
-    if (held !== null) return [stateChanged(backfill, "PAUSED", { reason: held })];
-  }
-  // What runs goes on to its end; the time at which it opens leads to the next look.
-  if (backfill.window_open === 0) return [];
-
   const room = backfill.max_concurrent_runs - activeChunks(backfill);
-  const count = Math.min(inOrder.length > 0 ? 1 : room, pending, CHUNKS_PLANNED_MAX);
-  if (count <= 0) return [];
+  const count = Math.min(room, pending, CHUNKS_PLANNED_MAX);
+  const inOrder = count > 0 ? assetsInOrder(rows, backfill) : [];
+  const held = inOrder.length > 0 ? heldBack(rows, backfill, inOrder) : null;
+  if (held !== null) return [stateChanged(backfill, "PAUSED", { reason: held })];
+  // What runs goes on to its end; the time at which it opens leads to the next look.
+  if (backfill.window_open === 0 || count <= 0) return [];
+
   const plan = backfillPlan(rows, backfill);
   const used = new RoomUsed(context.room);
   const events: NewEvent[] = [];

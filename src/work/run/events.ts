@@ -51,7 +51,7 @@ export const RunAssetField = z.object({
   /** Which of the run's partition keys, by index; null for all. */
   partition_indexes: z.array(IntervalPair).nullable(),
   /**
-   * Edges from earlier assets of the run. `same`: each task waits for the upstream task of its own
+   * Edges from earlier assets of the run, or from its own. `same`: each task waits for the upstream task of its own
    * partition; `all`: for every upstream task; or pairs of partition indexes [upstream, own].
    */
   upstream: z.array(
