@@ -175,6 +175,7 @@ export class Recorder {
       outcome: null,
       error: null,
       metadata: null,
+      addedPartitions: [],
       exceptions: [],
       retryAfterMs: null,
       isFinal: false,
@@ -211,6 +212,7 @@ export class Recorder {
     call.outcome = result.outcome;
     call.error = result.error ?? null;
     call.metadata = result.metadata ?? null;
+    call.addedPartitions = result.added_keys ?? [];
     call.retryAfterMs = result.retry_after_ms ?? null;
     call.isFinal = result.final ?? false;
     call.exceptions = (result.exceptions ?? []).map(({ index, outcome, error }) => {

@@ -1,7 +1,7 @@
 import type { Client } from "../client/client.ts";
 import type { SyncRange } from "../define/automation-context.ts";
 import type { Json } from "../kernel/canonical.ts";
-import type { ReportedResult } from "../work/run/protocol.ts";
+import type { KeyAddition, ReportedResult } from "../work/run/protocol.ts";
 
 /** What every test can say about its surroundings. */
 export type TestOptions = {
@@ -48,6 +48,8 @@ export type TestCall = {
   readonly error: TestFailure | null;
   /** What is kept about the materialization; null for nothing. */
   readonly metadata: Json;
+  /** Keys that it added to dynamic partitions: recorded where it succeeded. */
+  readonly addedPartitions: readonly KeyAddition[];
   /** Partitions of a batch that ended otherwise. */
   readonly exceptions: readonly {
     readonly partition: string;

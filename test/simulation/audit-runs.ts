@@ -39,6 +39,8 @@ export class RunAudit {
   readonly #holders = new Map<string, string>();
   readonly #pools = new Map<string, number>();
   readonly #status = new Map<string, Status>();
+  /** Attempts that added keys, until they are known to have succeeded. */
+  readonly #adding = new Set<string>();
   #conflicts = 0;
 
   constructor(
@@ -55,6 +57,29 @@ export class RunAudit {
 
   /** Whether a pair was ever materialized. */
   materialized = (pair: string): boolean => (this.#status.get(pair)?.materialRun ?? null) !== null;
+
+  /** Keys that attempts added stand right before the events that say that they succeeded. */
+  expectKeys({ type, data, pos }: Audited): void {
+    if (this.#adding.size === 0 || type === "PartitionKeysAdded") return;
+    if (type === "TasksFinished") {
+      for (const { task_key, attempt, outcome } of data.results.flatMap(oneByOne)) {
+        const name = `task:${data.run_id}:${task_key}:${attempt}`;
+        if (outcome === "SUCCEEDED") this.#adding.delete(name);
+      }
+      return;
+    }
+    const left = [...this.#adding].join();
+    this.#violations.check(
+      left === "",
+      "I95",
+      `${left} added keys before ${pos} and did not succeed`,
+    );
+    this.#adding.clear();
+  }
+
+  keysAdded({ data }: Audited<"PartitionKeysAdded">): void {
+    if (data.request_id.startsWith("task:")) this.#adding.add(data.request_id);
+  }
 
   requested({ data, pos }: Audited<"RunRequested">): void {
     const { run_key, run_id, request_fingerprint, asset_selection, partition_selection } = data;

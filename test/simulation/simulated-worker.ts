@@ -5,6 +5,7 @@ import type {
   ReportRequest,
   TaskRef,
 } from "../../src/work/run/protocol.ts";
+import { FOUND } from "./project.ts";
 import type { Random } from "./random.ts";
 import type { SimulatedNetwork } from "./simulated-network.ts";
 import type { SimulatedTime } from "./simulated-time.ts";
@@ -211,7 +212,7 @@ export class SimulatedWorker {
           ? { ...ref, ...this.#partial(task, random.some(task.keys)) }
           : { ...ref, outcome: "SUCCEEDED" };
       default:
-        return { ...ref, outcome: "SUCCEEDED", metadata: { rows: random.integer(0, 9) } };
+        return { ...ref, outcome: "SUCCEEDED", ...found(ref, random.integer(0, 9)) };
     }
   }
 
@@ -279,6 +280,16 @@ export class SimulatedWorker {
       }
     }
   }
+}
+
+/** What a success says: how many rows there were, and of some of them the keys that came with them. */
+function found({ run_pos, task_key }: TaskRef, rows: number) {
+  const keys = [
+    "seen",
+    ...Array.from({ length: rows % 4 }, (_, n) => `${run_pos}-${task_key}-${n}`),
+  ];
+  const metadata = { rows };
+  return rows < 5 ? { metadata } : { metadata, added_keys: [{ definition: FOUND, keys }] };
 }
 
 function nameOf({ run_pos, task_key, attempt }: TaskRef): string {

@@ -229,6 +229,8 @@ export const ReportedResult = z.strictObject({
   segment: SegmentReport.optional(),
   /** Of an attempt at a step on shards: what it found or did. */
   step: StepReport.optional(),
+  /** Keys that a success adds to dynamic partitions: all of them with the result, or none. */
+  added_keys: z.array(KeyAddition).max(KEY_ADDITIONS_MAX).optional(),
   /** The function asked to be tried again no earlier than this. */
   retry_after_ms: z.int().nonnegative().optional(),
   /** The function said that trying again is no use. */

@@ -155,3 +155,96 @@ describe("HeartbeatRequest", () => {
     expect(HeartbeatRequest.safeParse(request).success).toBe(taken);
   });
 });
+
+describe("keys that attempts add", () => {
+  const FILES = { asset_key: "files", partitions: { type: "dynamic", name: "files" } };
+
+  function worldWithFiles(): LedgerWorld {
+    const world = new LedgerWorld();
+    world.publish({ asset_key: "a", partitions: NUMBERS, batch: false }, FILES);
+    run(world, ["a"], ["1", "2", "3"]);
+    return world;
+  }
+
+  const adding = (...keys: string[]) => [{ definition: "files", keys }];
+  const keysOf = (world: LedgerWorld): string[] =>
+    world.read((rows) =>
+      rows.dynamicKeys
+        .find([{ cell: "definition", is: "=", value: "files" }], [{ cell: "ordinal" }], 100)
+        .map(({ partition_key }) => partition_key),
+    );
+  const typesSince = (world: LedgerWorld, pos: number) =>
+    world.events.slice(pos).map(({ type }) => type);
+
+  test("I95: are recorded in the decision that records the success, each once", () => {
+    const world = worldWithFiles();
+    const [one, other, third] = refsOf(world.claim(["a"]));
+    if (one === undefined || other === undefined || third === undefined) throw new Error("none");
+    const before = world.pos;
+    const verdicts = world.report(
+      { ...one, outcome: "SUCCEEDED", added_keys: [...adding("x", "y"), ...adding("x", "z")] },
+      { ...other, outcome: "SUCCEEDED", added_keys: adding("y", "w") },
+      { ...third, outcome: "SUCCEEDED", added_keys: adding("x") },
+    );
+    expect(verdicts).toEqual(["recorded", "recorded", "recorded"]);
+    expect(keysOf(world)).toEqual(["x", "y", "z", "w"]);
+    expect(typesSince(world, before)).toEqual([
+      "PartitionKeysAdded",
+      "PartitionKeysAdded",
+      "TasksFinished",
+    ]);
+    const again = { ...one, outcome: "SUCCEEDED" as const, added_keys: adding("late") };
+    expect(world.report(again)).toEqual(["lost"]);
+    expect(keysOf(world)).not.toContain("late");
+  });
+
+  test("I95: are not those of an attempt that failed, was skipped, cancelled or lost", () => {
+    const world = worldWithFiles();
+    const [one, other, third] = refsOf(world.claim(["a"]));
+    if (one === undefined || other === undefined || third === undefined) throw new Error("none");
+    world.report(
+      { ...one, outcome: "FAILED", added_keys: adding("x") },
+      { ...other, outcome: "SKIPPED", added_keys: adding("y") },
+      { ...third, outcome: "CANCELLED", added_keys: adding("z") },
+      { ...third, attempt: 7, outcome: "SUCCEEDED", added_keys: adding("w") },
+    );
+    expect(keysOf(world)).toEqual([]);
+  });
+
+  test("I95: that cannot be added make the attempt fail with the reason, and no other", () => {
+    const world = worldWithFiles();
+    const [one, other, third] = refsOf(world.claim(["a"]));
+    if (one === undefined || other === undefined || third === undefined) throw new Error("none");
+    const misspelt = [...adding("x"), { definition: "file", keys: ["y"] }];
+    const many = Array.from({ length: 2 }, (_, part) =>
+      adding(...Array.from({ length: 6_000 }, (__, n) => `${part}-${n}`)),
+    ).flat();
+    const verdicts = world.report(
+      { ...one, outcome: "SUCCEEDED", added_keys: misspelt },
+      { ...other, outcome: "SUCCEEDED", added_keys: adding("z") },
+    );
+    expect(verdicts).toEqual(["recorded", "recorded"]);
+    world.report({ ...third, outcome: "SUCCEEDED", added_keys: many });
+    expect(keysOf(world)).toEqual(["z"]);
+    const errorOf = (ref: typeof one) =>
+      world.read((rows) => taskOf(rows, ref.run_pos, ref.task_key))?.error;
+    expect(errorOf(one)).toMatchObject({ class: "input" });
+    expect(errorOf(one)?.message).toContain('No asset has the dynamic partitions "file"');
+    expect(errorOf(one)?.message).toContain("files");
+    expect(errorOf(third)?.message).toContain("12000 keys are to be added to files at once");
+  });
+
+  test("I76: take their part of the room of a decision", () => {
+    const world = worldWithFiles();
+    const refs = refsOf(world.claim(["a"]));
+    world.room = { rows: 10, bytes: 1_000 };
+    const results = refs.map((ref, at) => ({
+      ...ref,
+      outcome: "SUCCEEDED" as const,
+      added_keys: adding(`${at}-1`, `${at}-2`, `${at}-3`),
+    }));
+    expect(world.report(...results)).toEqual(["recorded", "recorded"]);
+    expect(world.lookUpsOf(() => world.report(...results.slice(2)))).toBeLessThan(10);
+    expect(keysOf(world)).toHaveLength(9);
+  });
+});

@@ -1,5 +1,5 @@
 import { needTasksAt, taskOf } from "./task-blocks.ts";
-import { present } from "../../kernel/errors.ts";
+import { PawlError, present } from "../../kernel/errors.ts";
 import type { NewEvent } from "../events.ts";
 import type { TaskResultField } from "./events.ts";
 import { repeatedResults, assetsOfRun, isHeldBy, keysOfTask, runRef, sizeOfTask } from "./tasks.ts";
@@ -7,14 +7,21 @@ import type { KindRuns } from "../kind.ts";
 import { addMs, type Instant } from "../../kernel/instant.ts";
 import { IDEMPOTENCY_KEYS } from "../keys.ts";
 import { isOneToOne } from "../../kernel/keyspace/mapping.ts";
-import type { ReportedResult, ReportRequest } from "./protocol.ts";
+import {
+  KEY_ADDITIONS_MAX,
+  type KeyAddition,
+  type ReportedResult,
+  type ReportRequest,
+} from "./protocol.ts";
+import { boundedFailure } from "../envelope.ts";
+import { KeyAdditions } from "../definition/partition-keys.ts";
 import type { Failure } from "../backfill/rows.ts";
 import type { Rows } from "../rows.ts";
 import type { RunAssetRow, RunRow, TaskRow } from "./rows.ts";
 import type { Key } from "../../kernel/table.ts";
 import { DURATION_MS_MAX, lostAttemptsMax, type RetryPolicy } from "../definition/spec.ts";
 import { pinnedSpec, pinnedWork } from "../asset/look-up.ts";
-import { type Context, type Decision, RoomUsed } from "../decision.ts";
+import { type Context, type Decision, DECISION_EVENTS_MAX, RoomUsed } from "../decision.ts";
 import { KINDS, kindOf } from "../kinds.ts";
 import { lengthOf } from "./request.ts";
 import { givenUp, lostInARow, retryDelayMs } from "./retries.ts";
@@ -31,6 +38,8 @@ export function reportTasks(request: ReportRequest) {
     const results = ofFirstRuns(request.results);
     needReported(rows, results);
     const closings = new RunClosings(rows, context);
+    const additions = new KeyAdditions(rows, context);
+    needKeys(additions, results);
     const used = new RoomUsed(context.room);
     const seen = new Set<string>();
     const verdicts: ("recorded" | "lost")[] = [];
@@ -42,14 +51,47 @@ export function reportTasks(request: ReportRequest) {
         continue;
       }
       const closing = closings.of(task.run_pos);
-      if (!closing.takeRoom(used, task)) break;
+      if (additions.events.length > KEY_EVENTS_MAX) break;
+      if (!closing.takeRoom(used, task, keysAddedBy(reported))) break;
       seen.add(name);
       const end = reported.crashed === true ? { ...reported, lost: true } : reported;
-      closing.add(task, end, request.code_version);
+      closing.add(task, withKeysAdded(additions, end, closing.run), request.code_version);
       verdicts.push("recorded");
     }
-    return { events: closings.events(), result: verdicts };
+    // The keys come first: what runs next may be about partitions that are there.
+    return { events: [...additions.events, ...closings.events()], result: verdicts };
   };
+}
+
+/** Events that add keys after which a decision leaves the other results to the next one. */
+const KEY_EVENTS_MAX = DECISION_EVENTS_MAX - RUNS_REPORTED_MAX - KEY_ADDITIONS_MAX * 2;
+
+/** What an attempt adds to dynamic partitions: only a success adds anything. */
+function keysAddedBy({ outcome, added_keys = [] }: ReportedResult): readonly KeyAddition[] {
+  return outcome === "SUCCEEDED" ? added_keys : [];
+}
+
+/** Has looked up the keys that results add, with one look-up for each definition. */
+function needKeys({ keys }: KeyAdditions, results: readonly ReportedResult[]): void {
+  const keysOf = Map.groupBy(results.flatMap(keysAddedBy), ({ definition }) => definition);
+  for (const [definition, each] of keysOf) {
+    const all = new Set(each.flatMap((addition) => addition.keys));
+    keys.indexesOf(definition, [...all]);
+  }
+}
+
+/** Adds the keys of an attempt. One whose keys cannot be added has failed, with the reason. */
+function withKeysAdded(additions: KeyAdditions, end: AttemptEnd, { run_id }: RunRow): AttemptEnd {
+  const { run_pos, task_key, attempt } = end;
+  try {
+    const added = keysAddedBy(end);
+    if (added.length > 0) additions.addTogether(added, `task:${run_id}:${task_key}:${attempt}`);
+    return end;
+  } catch (error) {
+    if (!(error instanceof PawlError)) throw error;
+    const failure = boundedFailure({ class: "input", message: error.message });
+    return { run_pos, task_key, attempt, outcome: "FAILED", error: failure };
+  }
 }
 
 /** The first results, up to those of one run more than may be reported at once. */
@@ -179,9 +221,11 @@ class RunClosing {
   }
 
   /** Whether there is room for an attempt's end: it writes its partitions, and tasks that waited for it. */
-  takeRoom(used: RoomUsed, task: TaskRow): boolean {
+  takeRoom(used: RoomUsed, task: TaskRow, additions: readonly KeyAddition[] = []): boolean {
     const keys = keysOfTask(this.run, this.asset(task), task);
-    return used.take(1 + keys.length + (task.downstream?.length ?? 0), lengthOf(keys));
+    const added = additions.flatMap((addition) => addition.keys);
+    const rows = 1 + keys.length + (task.downstream?.length ?? 0) + added.length;
+    return used.take(rows, lengthOf(keys) + lengthOf(added));
   }
 
   asset(task: TaskRow): RunAssetRow {

@@ -1,9 +1,19 @@
 import type { Json } from "../../kernel/canonical.ts";
 import { PawlError } from "../../kernel/errors.ts";
-import { type ClaimedGroup, levelFields, type TaskRef } from "../../work/run/protocol.ts";
+import {
+  type ClaimedGroup,
+  type KeyAddition,
+  levelFields,
+  type TaskRef,
+} from "../../work/run/protocol.ts";
 import type { SegmentReport } from "../../work/sync/segment-protocol.ts";
 import type { StepReport } from "../../work/shard/step-protocol.ts";
-import type { TaskResult, TaskContext } from "../../define/automation-context.ts";
+import type {
+  DynamicPartitions,
+  TaskContext,
+  TaskResult,
+} from "../../define/automation-context.ts";
+import { GatheredKeys } from "../gathered-keys.ts";
 import type { Clock } from "../outbox.ts";
 import type { TaskProgress } from "../lease-keeper.ts";
 import {
@@ -65,6 +75,7 @@ export class TaskAttempt {
   readonly ref: TaskRef;
   readonly claimedAt: number;
   readonly exceptions: PartitionExceptions;
+  #added: GatheredKeys | null = null;
   /** When progress was last passed on; the worker thins it out. */
   progressSentAt = Number.NEGATIVE_INFINITY;
   /** Where the task is about a segment: how far the attempt got, whatever its end. */
@@ -174,6 +185,17 @@ export class TaskAttempt {
     this.#host.progressed(this, progress);
   }
 
+  /** Keys that are added once the attempt has succeeded, and only then. */
+  addPartitions(of: DynamicPartitions, keys: readonly string[]): void {
+    this.#added ??= new GatheredKeys();
+    this.#added.add(of, keys);
+  }
+
+  /** All keys that it adds so far, by definition. */
+  get addedKeys(): KeyAddition[] {
+    return this.#added?.all() ?? [];
+  }
+
   async checkpoint(value: Json): Promise<void> {
     if (this.#state !== "running") {
       throw new PawlError("LEASE_LOST", "The task has ended; its checkpoint is not kept.");
@@ -264,8 +286,10 @@ export class TaskAttempt {
     const exceptions = this.exceptions.differingFrom(outcome.outcome);
     const segment = this.reportSegment?.(outcome.outcome === "SUCCEEDED");
     const step = this.reportStep?.() ?? null;
+    const added_keys = outcome.outcome === "SUCCEEDED" ? this.addedKeys : [];
     return {
       ...outcome,
+      ...(added_keys.length > 0 ? { added_keys } : {}),
       ...(exceptions.length > 0 ? { exceptions } : {}),
       ...(segment === undefined ? {} : { segment }),
       ...(step === null ? {} : { step }),
@@ -339,6 +363,7 @@ export function taskContext(attempt: TaskAttempt, reader: PartitionReader | null
       });
     },
     log: (message, fields) => attempt.log(message, fields ?? {}),
+    addPartitions: (of, keys) => attempt.addPartitions(of, keys),
     partitionFailed(key, error) {
       const message = messageOf(error);
       attempt.exceptions.add(key, { outcome: "FAILED", error: { class: "user", message } });
