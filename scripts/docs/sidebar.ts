@@ -54,6 +54,7 @@ export const WRITTEN: readonly SidebarEntry[] = [
       page("Sensors", "guide/sensors.md"),
       page("Notifications", "guide/notifications.md"),
       page("Freshness", "guide/freshness.md"),
+      page("Checks", "guide/checks.md"),
       page("Testing", "guide/testing.md"),
       page("Embedding", "guide/embedding.md"),
       page("Other languages", "guide/other-languages.md"),

@@ -152,6 +152,9 @@ export class RunAudit {
       for (const pair of task.needs) {
         const state = run.pairs.get(pair);
         check(state === "succeeded" || state === "skipped", "I39", `${pair} is ${state}`);
+        // What another run has made anew since is no longer what the check judged.
+        const isJudged = this.#status.get(pair)?.materialRun === run.data.run_id;
+        check(!(run.blocked.has(pair) && isJudged), "I97", `${pair} is held back by a check`);
       }
       this.holderOf.set(`${run.pos}/${task_key}/${attempt}`, data.worker_id);
       this.#hold(run, task, name);
@@ -251,6 +254,7 @@ export class RunAudit {
         this.#attempted(run, task, key, outcome, at);
       }
       if (outcome === "FAILED") left.push(key);
+      if (isBlocked(result, index, outcome)) run.blocked.add(pairOf(task.assetKey, key));
       const state = outcome === "FAILED" && isAgain ? "planned" : outcome.toLowerCase();
       run.set(pairOf(task.assetKey, key), state as "planned");
     }
@@ -274,7 +278,7 @@ export class RunAudit {
     this.#violations.check(isUntouched, "I39", `${name}: it skips ${taskKey}, ${task.state}`);
     const isLost = (pair: string): boolean => {
       const state = run.pairs.get(pair);
-      return state === "failed" || state === "cancelled";
+      return state === "failed" || state === "cancelled" || run.blocked.has(pair);
     };
     // A batch task is one edge, so whoever needs other keys of it may be lost with it.
     const isHopeless =
@@ -427,4 +431,13 @@ function runIdOf({ tenant_id, workspace_id }: Workspace, runKey: string): string
     (five) => "abcdefghijklmnopqrstuvwxyz234567"[Number.parseInt(five.padEnd(5, "0"), 2)],
   );
   return `run_${base32.join("").slice(0, 26)}`;
+}
+
+/** Whether a check that blocks did not pass what was made at a place. */
+function isBlocked({ checks = [] }: TaskResultField, place: number, outcome: string): boolean {
+  if (outcome !== "SUCCEEDED") return false;
+  return checks.some(({ blocking, passed, partitions }) => {
+    const isHere = partitions?.some(([from, to]) => from <= place && place <= to) ?? true;
+    return blocking === true && !passed && isHere;
+  });
 }

@@ -248,3 +248,89 @@ describe("keys that attempts add", () => {
     expect(keysOf(world)).toHaveLength(9);
   });
 });
+
+describe("checks that block", () => {
+  const identity = (asset_key: string) => [{ asset_key, mapping: IDENTITY }];
+  const failing = { name: "good", severity: "fail", blocking: true, passed: false } as const;
+
+  function worldOf(): LedgerWorld {
+    const world = new LedgerWorld();
+    world.publish(
+      { asset_key: "batch", partitions: NUMBERS, batch: true, retry: { delay_ms: 0 } },
+      { asset_key: "same", partitions: NUMBERS, upstream: identity("batch") },
+      { asset_key: "next", partitions: NUMBERS, upstream: identity("same") },
+    );
+    run(world, ["batch", "same", "next"], ["1", "2", "3"]);
+    return world;
+  }
+
+  const keysClaimed = (world: LedgerWorld, asset: string): string[] =>
+    world.claim([asset]).flatMap(({ tasks }) => tasks.flatMap((task) => task.partition_keys));
+
+  test("I97: hold back just what is made from the partitions that did not pass", () => {
+    const world = worldOf();
+    const [ref] = refsOf(world.claim(["batch"]));
+    if (ref === undefined) throw new Error("Nothing was claimed.");
+    const checks = [{ ...failing, partitions: [[1, 1]] as [number, number][] }];
+    world.report({ ...ref, outcome: "SUCCEEDED", checks });
+    const partition = world.read((rows) => partitionAt(rows, "batch", "2"));
+    expect(partition).toMatchObject({
+      last_attempt_outcome: "SUCCEEDED",
+      last_materialization_checks: "BLOCKED",
+    });
+    const other = world.read((rows) => partitionAt(rows, "batch", "1"));
+    expect(other?.last_materialization_checks).toBeNull();
+    expect(keysClaimed(world, "same")).toEqual(["1", "3"]);
+    const held = [1, 2, 3, 4, 5, 6].map((key) =>
+      world.read((rows) => taskOf(rows, ref.run_pos, key)),
+    );
+    const skipped = held.filter((task) => task?.state === "SKIPPED");
+    expect(skipped.map((task) => [task?.asset_key, task?.error?.message])).toEqual([
+      ["same", "batch did not pass its check good"],
+      ["next", "batch did not pass its check good"],
+    ]);
+  });
+
+  test("I97: do so too where an earlier attempt of the batch has made the partition", () => {
+    const world = worldOf();
+    const [first] = refsOf(world.claim(["batch"]));
+    if (first === undefined) throw new Error("Nothing was claimed.");
+    const exceptions = [{ index: 2, outcome: "FAILED" as const, error: null }];
+    const checks = [{ ...failing, partitions: [[0, 0]] as [number, number][] }];
+    world.report({ ...first, outcome: "SUCCEEDED", exceptions, checks });
+    world.pass(1_000);
+    const [second] = refsOf(world.claim(["batch"]));
+    if (second === undefined) throw new Error("Nothing was claimed.");
+    world.report({ ...second, outcome: "SUCCEEDED" });
+    expect(keysClaimed(world, "same")).toEqual(["2", "3"]);
+  });
+
+  test("are nothing where the attempt did not succeed", () => {
+    const world = worldOf();
+    const [ref] = refsOf(world.claim(["batch"]));
+    if (ref === undefined) throw new Error("Nothing was claimed.");
+    world.report({ ...ref, outcome: "SKIPPED", checks: [failing] });
+    expect(keysClaimed(world, "same")).toEqual(["1", "2", "3"]);
+  });
+
+  test("results of tasks alike in their checks are one entry of the event", () => {
+    const world = new LedgerWorld();
+    world.publish({ asset_key: "a", partitions: NUMBERS });
+    run(world, ["a"], ["1", "2", "3"]);
+    const [one, two, three] = refsOf(world.claim(["a"]));
+    if (one === undefined || two === undefined || three === undefined) throw new Error("none");
+    const passed = [{ name: "good", severity: "fail" as const, passed: true }];
+    world.report(
+      { ...one, outcome: "SUCCEEDED", checks: passed },
+      { ...two, outcome: "SUCCEEDED", checks: passed },
+      { ...three, outcome: "SUCCEEDED", checks: [{ ...failing }] },
+    );
+    const finished = world.events.findLast(({ type }) => type === "TasksFinished");
+    const { results } = finished?.data as { results: { count?: number }[] };
+    expect(results.map(({ count = 1 }) => count)).toEqual([2, 1]);
+    const statuses = ["1", "2", "3"].map(
+      (key) => world.read((rows) => partitionAt(rows, "a", key))?.last_materialization_checks,
+    );
+    expect(statuses).toEqual(["PASSED", "PASSED", "BLOCKED"]);
+  });
+});

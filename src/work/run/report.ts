@@ -20,6 +20,8 @@ import type { Rows } from "../rows.ts";
 import type { RunAssetRow, RunRow, TaskRow } from "./rows.ts";
 import type { Key } from "../../kernel/table.ts";
 import { DURATION_MS_MAX, lostAttemptsMax, type RetryPolicy } from "../definition/spec.ts";
+import { checkVerdicts, lengthOfCheck } from "../asset/checks.ts";
+import { needPartitions, partitionAt } from "../asset/partition-blocks.ts";
 import { pinnedSpec, pinnedWork } from "../asset/look-up.ts";
 import { type Context, type Decision, DECISION_EVENTS_MAX, RoomUsed } from "../decision.ts";
 import { KINDS, kindOf } from "../kinds.ts";
@@ -52,7 +54,7 @@ export function reportTasks(request: ReportRequest) {
       }
       const closing = closings.of(task.run_pos);
       if (additions.events.length > KEY_EVENTS_MAX) break;
-      if (!closing.takeRoom(used, task, keysAddedBy(reported))) break;
+      if (!closing.takeRoom(used, task, reported)) break;
       seen.add(name);
       const end = reported.crashed === true ? { ...reported, lost: true } : reported;
       closing.add(task, withKeysAdded(additions, end, closing.run), request.code_version);
@@ -195,6 +197,9 @@ class RunClosing {
     if (said.lost === true)
       result.lost_attempts = lostInARow(this.run, task, this.#context.now) + 1;
     if (reported.metadata !== undefined) result.metadata = reported.metadata;
+    if (reported.checks !== undefined && reported.outcome === "SUCCEEDED") {
+      result.checks = reported.checks;
+    }
     const exceptions = exceptionsOf(reported, keys.length);
     if (exceptions !== undefined) result.exceptions = exceptions;
     const failed =
@@ -221,11 +226,12 @@ class RunClosing {
   }
 
   /** Whether there is room for an attempt's end: it writes its partitions, and tasks that waited for it. */
-  takeRoom(used: RoomUsed, task: TaskRow, additions: readonly KeyAddition[] = []): boolean {
+  takeRoom(used: RoomUsed, task: TaskRow, reported: ReportedResult | null = null): boolean {
     const keys = keysOfTask(this.run, this.asset(task), task);
-    const added = additions.flatMap((addition) => addition.keys);
+    const added = reported === null ? [] : keysAddedBy(reported).flatMap((each) => each.keys);
+    const checks = (reported?.checks ?? []).reduce((sum, each) => sum + lengthOfCheck(each), 0);
     const rows = 1 + keys.length + (task.downstream?.length ?? 0) + added.length;
-    return used.take(rows, lengthOf(keys) + lengthOf(added));
+    return used.take(rows, lengthOf(keys) + lengthOf(added) + checks);
   }
 
   asset(task: TaskRow): RunAssetRow {
@@ -261,6 +267,7 @@ class RunClosing {
   #propagate(task: TaskRow, asset: RunAssetRow, result: TaskResultField): void {
     if (task.downstream === null) return;
     const failedKeys = this.#failedKeys(result);
+    for (const key of this.#blockedBefore(task, asset)) failedKeys.add(key);
     const releases: { task_key: number; asset_index: number }[] = [];
     const skips: NonNullable<TaskResultField["skips"]> = [];
     for (const next of this.#waiting(task.downstream)) {
@@ -290,7 +297,7 @@ class RunClosing {
   }
 
   /** Keys that are not there for whoever waits for them. */
-  #failedKeys(result: TaskResultField): ReadonlySet<string> {
+  #failedKeys(result: TaskResultField): Set<string> {
     if (result.outcome === "FAILED" || result.outcome === "CANCELLED") {
       return new Set(result.partition_keys);
     }
@@ -299,7 +306,27 @@ class RunClosing {
       const key = result.partition_keys[index];
       if (outcome === "FAILED" && key !== undefined) failed.add(key);
     }
+    // What a blocking check did not pass was made, and is not there for the others of this run.
+    const verdicts = checkVerdicts(result.checks ?? [], result.partition_keys.length);
+    for (const [place, key] of result.partition_keys.entries()) {
+      if (verdicts[place] === "BLOCKED") failed.add(key);
+    }
     return failed;
+  }
+
+  /** Keys of a batch that earlier attempts of it have made, and that a check holds back. */
+  #blockedBefore(task: TaskRow, asset: RunAssetRow): string[] {
+    if (task.remaining === null) return [];
+    const keys = keysOfTask(this.run, asset, { ...task, remaining: null });
+    needPartitions(
+      this.#rows,
+      keys.map((key): Key => [asset.asset_key, key]),
+    );
+    return keys.filter((key) => {
+      const known = partitionAt(this.#rows, asset.asset_key, key);
+      const isOwn = known?.last_materialization_run_id === this.run.run_id;
+      return isOwn && known.last_materialization_checks === "BLOCKED";
+    });
   }
 
   #waiting(taskKeys: readonly number[]): TaskRow[] {

@@ -6,6 +6,7 @@ import {
   levelFields,
   type TaskRef,
 } from "../../work/run/protocol.ts";
+import type { CheckResult } from "../../work/asset/checks.ts";
 import type { SegmentReport } from "../../work/sync/segment-protocol.ts";
 import type { StepReport } from "../../work/shard/step-protocol.ts";
 import type {
@@ -75,6 +76,8 @@ export class TaskAttempt {
   readonly ref: TaskRef;
   readonly claimedAt: number;
   readonly exceptions: PartitionExceptions;
+  /** What checks found in the partitions that it has made. */
+  checks: readonly CheckResult[] = [];
   #added: GatheredKeys | null = null;
   /** When progress was last passed on; the worker thins it out. */
   progressSentAt = Number.NEGATIVE_INFINITY;
@@ -286,9 +289,11 @@ export class TaskAttempt {
     const exceptions = this.exceptions.differingFrom(outcome.outcome);
     const segment = this.reportSegment?.(outcome.outcome === "SUCCEEDED");
     const step = this.reportStep?.() ?? null;
-    const added_keys = outcome.outcome === "SUCCEEDED" ? this.addedKeys : [];
+    const isMade = outcome.outcome === "SUCCEEDED";
+    const added_keys = isMade ? this.addedKeys : [];
     return {
       ...outcome,
+      ...(isMade && this.checks.length > 0 ? { checks: [...this.checks] } : {}),
       ...(added_keys.length > 0 ? { added_keys } : {}),
       ...(exceptions.length > 0 ? { exceptions } : {}),
       ...(segment === undefined ? {} : { segment }),
@@ -332,22 +337,26 @@ const NO_CONFIG: Readonly<Record<string, Json>> = Object.freeze({});
  * What the function of an attempt gets. Whatever costs something is worked out when it is first
  * looked at; every member may be taken out of the object on its own.
  */
-export function taskContext(attempt: TaskAttempt, reader: PartitionReader | null): TaskContext {
+export function taskContext(
+  attempt: TaskAttempt,
+  reader: PartitionReader | null,
+  partitions: readonly string[] = attempt.task.partition_keys,
+): TaskContext {
   const { group, task } = attempt;
-  const partition = task.partition_keys[0] ?? "";
+  const partition = partitions[0] ?? "";
   let values: Readonly<Record<string, string>> | null = null;
   return {
     asset: group.asset_key,
     runId: group.run_id,
     attempt: task.attempt,
     partition,
-    partitions: task.partition_keys,
+    partitions,
     get values() {
       values ??= reader === null || partition === "" ? {} : reader.valuesOf(partition);
       return values;
     },
     get window() {
-      return reader === null ? null : windowOfAll(task.partition_keys, reader);
+      return reader === null ? null : windowOfAll(partitions, reader);
     },
     config: isObject(group.config) ? group.config : NO_CONFIG,
     get signal() {
