@@ -44,7 +44,7 @@ export async function runChecks(
 }
 
 function checkContext(context: TaskContext, made: TaskResult | void): CheckContext {
-  const { asset, runId, attempt, partition, config, log } = context;
+  const { asset, runId, attempt, partition, config } = context;
   const metadata = typeof made === "object" ? made.metadata : undefined;
   return {
     asset,
@@ -52,7 +52,7 @@ function checkContext(context: TaskContext, made: TaskResult | void): CheckConte
     attempt,
     partition,
     config,
-    log,
+    log: (message, fields) => context.log(message, fields),
     metadata: typeof metadata === "object" && metadata !== null ? metadata : {},
     get values() {
       return context.values;
