@@ -29,6 +29,7 @@ export const WRITTEN: readonly SidebarEntry[] = [
       page("Fill what is missing", "recipes/fill-missing.md"),
       page("Commands, Python, SQL, dbt", "recipes/other-languages.md"),
       page("Metadata", "recipes/metadata.md"),
+      page("Checks", "recipes/checks.md"),
       page("Slack, Teams, Discord", "recipes/notifications.md"),
       page("Logs", "recipes/logs.md"),
       page("Schedules and sensors", "recipes/schedules-sensors.md"),

@@ -50,8 +50,8 @@ export const CheckResult = z.strictObject({
 export type CheckResult = z.infer<typeof CheckResult>;
 
 /** How long what a result says is, as JSON. */
-export function lengthOfCheck({ partitions: _, ...said }: CheckResult): number {
-  return JSON.stringify(said).length;
+export function lengthOfCheck(result: CheckResult): number {
+  return JSON.stringify({ ...result, partitions: undefined }).length;
 }
 
 const VERDICT_LENGTH_MAX = 200;
