@@ -2,6 +2,7 @@
 
 // What a project defines.
 export { asset, externalAsset, pool } from "./define/asset.ts";
+export { check } from "./define/check.ts";
 export { definePawl } from "./define/define-pawl.ts";
 
 // What makes partitions without a function: commands, scripts, statements.
@@ -98,6 +99,7 @@ export type {
   ExternalAssetOptions,
   RetryOptions,
 } from "./define/asset.ts";
+export type { Check, CheckAnswer, CheckContext, CheckOptions, Judge } from "./define/check.ts";
 export type {
   Arguments,
   CommandLine,

@@ -2,6 +2,7 @@ import { PawlError } from "../kernel/errors.ts";
 import type { PartitionDefinition } from "../kernel/keyspace/definition.ts";
 import type { PartitionMapping } from "../kernel/keyspace/mapping.ts";
 import { AssetSpec, PoolSpec } from "../work/definition/spec.ts";
+import type { Check } from "./check.ts";
 import type { Materialize } from "./automation-context.ts";
 import { parseDefinition, refuseUnknownOptions, withoutUndefined } from "./parse-definition.ts";
 
@@ -34,6 +35,8 @@ export type AssetOptions = {
   timeoutMs?: number;
   stallAfterMs?: number;
   freshness?: { maximumLagMinutes: number };
+  /** What judges each partition after it was made. */
+  checks?: readonly Check[];
   codeVersion?: string;
   description?: string;
   labels?: Readonly<Record<string, string>>;
@@ -47,6 +50,7 @@ export type Asset = {
   readonly upstream: readonly { asset_key: string; mapping: PartitionMapping | null }[];
   /** Null for an asset that is made elsewhere. */
   readonly materialize: Materialize | null;
+  readonly checks: readonly Check[];
 };
 
 /** An asset, by key or as it was defined. */
@@ -63,6 +67,7 @@ const OPTIONS = [
   "timeoutMs",
   "stallAfterMs",
   "freshness",
+  "checks",
   "codeVersion",
   "description",
   "labels",
@@ -101,7 +106,8 @@ export function asset(
       { details: { asset_key: key } },
     );
   }
-  return Object.freeze({ key, spec, upstream, materialize: options.materialize });
+  const { materialize, checks = [] } = options;
+  return Object.freeze({ key, spec, upstream, materialize, checks });
 }
 
 /** Everything that can be said about an asset that is made elsewhere. */
@@ -121,7 +127,7 @@ export function externalAsset(key: string, options: ExternalAssetOptions = {}): 
   refuseUnknownOptions(subject, options, EXTERNAL_OPTIONS);
   const said = { ...specOf(subject, key, options), external: true };
   const spec = parseDefinition(subject, AssetSpec, said);
-  return Object.freeze({ key, spec, upstream: [], materialize: null });
+  return Object.freeze({ key, spec, upstream: [], materialize: null, checks: [] });
 }
 
 function specOf(
@@ -146,8 +152,21 @@ function specOf(
     stall_after_ms: options.stallAfterMs,
     freshness:
       freshness === undefined ? undefined : { maximum_lag_minutes: freshness.maximumLagMinutes },
+    checks: checksOf(subject, options.checks),
     code_version: options.codeVersion,
     labels: options.labels,
+  });
+}
+
+function checksOf(subject: string, checks: AssetOptions["checks"] = []) {
+  if (checks.length === 0) return undefined;
+  return checks.map((each) => {
+    if (typeof each?.judge === "function") return each.spec;
+    const shown = JSON.stringify(each) ?? "nothing";
+    throw new PawlError(
+      "DEFINITION_INVALID",
+      `${subject} has ${shown} among its checks; make each with check("name", function).`,
+    );
   });
 }
 

@@ -1,13 +1,13 @@
 import type { Json } from "../kernel/canonical.ts";
 import type { PartitionStatus } from "../work/asset/api.ts";
 import type { SensorMessage } from "../work/probe-protocol.ts";
-import type { AssetReference } from "./asset.ts";
+import type { Asset, AssetReference } from "./asset.ts";
 import type { SyncTarget } from "../work/sync/spec.ts";
 import type { PartitionDefinition } from "../kernel/keyspace/definition.ts";
 import type { TimeWindow } from "../kernel/keyspace/keyspace.ts";
 
-/** Dynamic partitions, as `dynamicPartitions()` makes them, or by their name. */
-export type DynamicPartitions = string | PartitionDefinition;
+/** Dynamic partitions, as `dynamicPartitions()` makes them, by their name, or those of an asset. */
+export type DynamicPartitions = string | PartitionDefinition | Asset;
 
 /** A run that a sensor asks for. */
 export type SensorRequest = {
@@ -184,6 +184,11 @@ export interface TaskContext {
   ) => AsyncIterable<UpstreamPartition>;
   /** Keeps a line with the attempt; the field `level` (debug, info, warn, error) is its level. */
   log(message: string, fields?: Readonly<Record<string, Json>>): void;
+  /**
+   * Adds keys to dynamic partitions, in one step with the success of this attempt; one that fails adds
+   * nothing. Keys that are there already are left alone.
+   */
+  readonly addPartitions: (definition: DynamicPartitions, keys: readonly string[]) => void;
   /** Says that one partition of a batch failed; the others are not affected. */
   partitionFailed(key: string, error: unknown): void;
   /** Says that there was nothing to do for one partition of a batch. */

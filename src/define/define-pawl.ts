@@ -9,6 +9,7 @@ import {
 } from "../work/definition/spec.ts";
 import { validateSpecs } from "../work/definition/validate.ts";
 import type { Asset } from "./asset.ts";
+import type { Check } from "./check.ts";
 import { parseDefinition, refuseUnknownOptions } from "./parse-definition.ts";
 import type { Move } from "./move.ts";
 import { requireSelection } from "./schedule.ts";
@@ -21,6 +22,8 @@ import type { Sync } from "./sync.ts";
 export type Project = {
   readonly specs: readonly Spec[];
   readonly functions: ReadonlyMap<string, Materialize>;
+  /** The checks of the assets that have some, by asset. */
+  readonly checks: ReadonlyMap<string, readonly Check[]>;
   /** What workers have of the sensors that need more than their spec. */
   readonly sensors: ReadonlyMap<string, SensorCode>;
   /** The functions of the syncs, by name. */
@@ -73,6 +76,9 @@ export function definePawl(options: ProjectOptions): Project {
       defined.flatMap(({ key, materialize }): [string, Materialize][] =>
         materialize === null ? [] : [[key, materialize]],
       ),
+    ),
+    checks: new Map(
+      defined.flatMap(({ key, checks }) => (checks.length === 0 ? [] : [[key, checks] as const])),
     ),
     sensors: new Map(
       sensors.filter(({ code }) => hasCode(code)).map(({ name, code }) => [name, code]),

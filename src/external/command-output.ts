@@ -5,7 +5,7 @@ import type { TaskContext, TaskResult } from "../define/automation-context.ts";
 import { doNotRetry, retryAfter, skip } from "../define/errors.ts";
 import type { Json } from "../kernel/canonical.ts";
 import { JsonValue } from "../work/envelope.ts";
-import { METADATA_LENGTH_MAX } from "../work/run/protocol.ts";
+import { KEY_ADDITIONS_MAX, KeyAddition, METADATA_LENGTH_MAX } from "../work/run/protocol.ts";
 
 /*
  * What a command prints. A line that begins with `::pawl ` and goes on with a JSON object says
@@ -113,6 +113,7 @@ const Said = z
       fields: Fields.optional(),
     }),
     checkpoint: JsonValue,
+    add_partitions: z.array(KeyAddition).min(1).max(KEY_ADDITIONS_MAX),
     skip: Text,
     do_not_retry: Text,
     retry_after_ms: z.int().nonnegative(),
@@ -220,12 +221,16 @@ export class CommandOutput {
     }
   }
 
-  #passOn({ progress, log, partition_failed: failed, partition_skipped: skipped }: Said): void {
+  #passOn(said: Said): void {
+    const { progress, log, partition_failed: failed, partition_skipped: skipped } = said;
     if (progress !== undefined) {
       this.#context.progress(progress.done, progress.total, progress.note);
     }
     if (log !== undefined) {
       this.#context.log(log.message, { ...log.fields, level: log.level ?? "info" });
+    }
+    for (const { definition, keys } of said.add_partitions ?? []) {
+      this.#context.addPartitions(definition, keys);
     }
     if (failed !== undefined) this.#context.partitionFailed(failed.partition, failed.error);
     if (skipped !== undefined) this.#context.partitionSkipped(skipped.partition, skipped.reason);

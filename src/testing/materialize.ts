@@ -4,6 +4,7 @@ import { refuseUnknownOptions } from "../define/parse-definition.ts";
 import type { Json } from "../kernel/canonical.ts";
 import { PawlError } from "../kernel/errors.ts";
 import type { Selector } from "../kernel/keyspace/selector.ts";
+import type { CheckStatus } from "../work/asset/checks.ts";
 import type { PartitionStatus } from "../work/asset/api.ts";
 import type { BackfillDocument } from "../work/backfill/documents.ts";
 import { TEST_OPTIONS, type TestCall, type TestFailure, type TestOptions } from "./records.ts";
@@ -40,6 +41,8 @@ export type Materialized = {
     readonly partition: string;
     readonly status: PartitionStatus;
     readonly metadata: Json;
+    /** What its checks came to, the worst of them; null where there were none. */
+    readonly checkStatus: CheckStatus | null;
     readonly error: TestFailure | null;
   }[];
 };
@@ -94,7 +97,8 @@ export async function materialize(
       const { class: kind, message } = each.last_attempt_error ?? {};
       const error = kind === undefined || message === undefined ? null : { class: kind, message };
       const { asset_key: asset, partition_key: partition, status, metadata } = each;
-      partitions.push({ asset, partition, status, metadata, error });
+      const checkStatus = each.check_status;
+      partitions.push({ asset, partition, status, metadata, checkStatus, error });
     }
     return {
       state: worst?.state ?? "SUCCEEDED",

@@ -1,8 +1,10 @@
 import type { WorkerConnection } from "../client/worker-connection.ts";
 import type { SyncCode, TaskContext } from "../define/automation-context.ts";
+import type { Check } from "../define/check.ts";
 import type { Project } from "../define/define-pawl.ts";
 import type { Json } from "../kernel/canonical.ts";
 import { instantOf } from "../kernel/instant.ts";
+import { checkDocument, isAbout } from "../work/asset/checks.ts";
 import type { ClaimAnswer, ReportedResult, TaskRef } from "../work/run/protocol.ts";
 import { messageOf } from "../worker/plain-values.ts";
 import type { HoldingNews } from "../worker/tasks/runner.ts";
@@ -61,19 +63,34 @@ export class Recorder {
     const syncs = [...project.syncs].map(
       ([name, code]) => [name, this.#recordedSync(code)] as const,
     );
-    return { ...project, functions: new Map(functions), syncs: new Map(syncs) };
+    const checks = [...project.checks].map(
+      ([key, own]) => [key, own.map((each) => this.#recordedCheck(each))] as const,
+    );
+    return {
+      ...project,
+      functions: new Map(functions),
+      checks: new Map(checks),
+      syncs: new Map(syncs),
+    };
+  }
+
+  /** Calls a function that takes the time that it takes. */
+  async #timed<Answer>(call: () => Promise<Answer> | Answer): Promise<Answer> {
+    const leave = this.#time.enter();
+    try {
+      return await call();
+    } finally {
+      leave();
+    }
+  }
+
+  #recordedCheck(check: Check): Check {
+    return { ...check, judge: (context) => this.#timed(() => check.judge(context)) };
   }
 
   #recordedSync(code: SyncCode): SyncCode {
     const { head, hash, verify } = code;
-    const timed = async <Answer>(call: () => Promise<Answer>): Promise<Answer> => {
-      const leave = this.#time.enter();
-      try {
-        return await call();
-      } finally {
-        leave();
-      }
-    };
+    const timed = <Answer>(call: () => Promise<Answer>) => this.#timed(call);
     return {
       ...code,
       fetch: (range, context) => {
@@ -175,6 +192,8 @@ export class Recorder {
       outcome: null,
       error: null,
       metadata: null,
+      checks: [],
+      addedPartitions: [],
       exceptions: [],
       retryAfterMs: null,
       isFinal: false,
@@ -211,6 +230,13 @@ export class Recorder {
     call.outcome = result.outcome;
     call.error = result.error ?? null;
     call.metadata = result.metadata ?? null;
+    const keys = call.partitions.length === 0 ? [""] : call.partitions;
+    call.checks = keys.flatMap((partition, place) =>
+      (result.checks ?? [])
+        .filter((check) => isAbout(check, place))
+        .map((check) => ({ ...checkDocument(check), partition })),
+    );
+    call.addedPartitions = result.added_keys ?? [];
     call.retryAfterMs = result.retry_after_ms ?? null;
     call.isFinal = result.final ?? false;
     call.exceptions = (result.exceptions ?? []).map(({ index, outcome, error }) => {

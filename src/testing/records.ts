@@ -1,7 +1,8 @@
 import type { Client } from "../client/client.ts";
 import type { SyncRange } from "../define/automation-context.ts";
 import type { Json } from "../kernel/canonical.ts";
-import type { ReportedResult } from "../work/run/protocol.ts";
+import type { CheckDocument } from "../work/asset/checks.ts";
+import type { KeyAddition, ReportedResult } from "../work/run/protocol.ts";
 
 /** What every test can say about its surroundings. */
 export type TestOptions = {
@@ -33,6 +34,12 @@ export type TestProgress = {
 /** A failure, in the words in which the ledger has it. */
 export type TestFailure = { readonly class: string; readonly message: string };
 
+/** What a check found in a partition. */
+export type TestCheck = Omit<CheckDocument, "metadata"> & {
+  readonly partition: string;
+  readonly metadata: Json;
+};
+
 /** One call of an asset's function: an attempt at a task. */
 export type TestCall = {
   readonly asset: string;
@@ -48,6 +55,10 @@ export type TestCall = {
   readonly error: TestFailure | null;
   /** What is kept about the materialization; null for nothing. */
   readonly metadata: Json;
+  /** What the checks found in the partitions that it made, partition by partition. */
+  readonly checks: readonly TestCheck[];
+  /** Keys that it added to dynamic partitions: recorded where it succeeded. */
+  readonly addedPartitions: readonly KeyAddition[];
   /** Partitions of a batch that ended otherwise. */
   readonly exceptions: readonly {
     readonly partition: string;

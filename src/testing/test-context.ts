@@ -3,7 +3,7 @@ import type { TaskContext } from "../define/automation-context.ts";
 import { refuseUnknownOptions } from "../define/parse-definition.ts";
 import type { Json } from "../kernel/canonical.ts";
 import { PawlError, present } from "../kernel/errors.ts";
-import type { ClaimedGroup } from "../work/run/protocol.ts";
+import type { ClaimedGroup, KeyAddition } from "../work/run/protocol.ts";
 import { type AttemptHost, TaskAttempt, taskContext } from "../worker/tasks/attempt.ts";
 import { keptCheckpoint, keptLine } from "../worker/tasks/messages.ts";
 import { type PartitionReader, partitionReaderOf } from "../worker/tasks/runner.ts";
@@ -31,6 +31,8 @@ export type TestContext = {
   readonly logs: readonly TestLog[];
   readonly progress: readonly TestProgress[];
   readonly checkpoints: readonly Json[];
+  /** Keys that were added to dynamic partitions. */
+  readonly addedPartitions: () => readonly KeyAddition[];
   /** What a batch said of single partitions; the last word on each counts. */
   readonly exceptions: () => {
     readonly partition: string;
@@ -90,6 +92,7 @@ export function testContext(asset: Asset, options: TestContextOptions = {}): Tes
     logs,
     progress,
     checkpoints,
+    addedPartitions: () => attempt.addedKeys,
     exceptions: () =>
       attempt.exceptions.differingFrom("SUCCEEDED").map(({ index, outcome, error }) => {
         return { partition: keys[index] ?? "", outcome, error };

@@ -1,5 +1,6 @@
 import type { z } from "zod";
 import { ASSET_OPERATIONS } from "./asset/api.ts";
+import { REPORT_OPERATIONS } from "./asset/report-api.ts";
 import { BACKFILL_OPERATIONS } from "./backfill/api.ts";
 import {
   EVENT_OPERATIONS,
@@ -22,6 +23,7 @@ import { WORKER_OPERATIONS } from "./worker-api.ts";
 /** Everything that the HTTP API can do, by name. */
 export const OPERATIONS = {
   ...ASSET_OPERATIONS,
+  ...REPORT_OPERATIONS,
   ...BACKFILL_OPERATIONS,
   ...RUN_OPERATIONS,
   ...SCHEDULE_OPERATIONS,

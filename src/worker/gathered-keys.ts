@@ -1,6 +1,8 @@
+import type { Asset } from "../define/asset.ts";
 import type { DynamicPartitions } from "../define/automation-context.ts";
 import { parseDefinition } from "../define/parse-definition.ts";
 import { PawlError } from "../kernel/errors.ts";
+import { dimensionsOf } from "../kernel/keyspace/definition.ts";
 import { EXPLICIT_KEYS_MAX } from "../kernel/keyspace/selector.ts";
 import { KEY_ADDITIONS_MAX, KeyAddition } from "../work/run/protocol.ts";
 
@@ -38,10 +40,31 @@ export class GatheredKeys {
 
 function nameOf(of: DynamicPartitions): string {
   if (typeof of === "string") return of;
+  if (isAsset(of)) return nameIn(of);
   if (of?.type === "dynamic") return of.name;
   throw wrong(
-    "addPartitions() needs dynamic partitions, as dynamicPartitions() makes them, or their name, not " +
-      `${JSON.stringify(of)?.slice(0, 200) ?? "nothing"}.`,
+    "addPartitions() needs dynamic partitions, as dynamicPartitions() makes them, their name, or an asset " +
+      `that has them, not ${JSON.stringify(of)?.slice(0, 200) ?? "nothing"}.`,
+  );
+}
+
+function isAsset(of: DynamicPartitions): of is Asset {
+  return typeof of === "object" && of !== null && "spec" in of;
+}
+
+/** The name of the one dynamic definition that an asset is made of. */
+function nameIn({ key, spec: { partitions } }: Asset): string {
+  const dimensions = partitions === null ? [] : dimensionsOf(partitions);
+  const names = dimensions.flatMap(({ definition }) =>
+    definition.type === "dynamic" ? [definition.name] : [],
+  );
+  const [name] = names;
+  if (name !== undefined && names.length === 1) return name;
+  throw wrong(
+    name === undefined
+      ? `addPartitions() was given the asset ${key}, which has no dynamic partitions.`
+      : `addPartitions() was given the asset ${key}, which has several dynamic partitions: ` +
+          `name one of ${names.join(", ")}.`,
   );
 }
 

@@ -203,6 +203,38 @@ describe("keys of dynamic partitions", () => {
     }
   });
 
+  test("I93: that a task adds are there with its success, and its report may come twice", async () => {
+    const run = (key: string) =>
+      client.call("requestRun", { body: { assets: ["tenants"], partition_keys: [key] } });
+    const report = async (keys: string[], definition = "tenants") => {
+      const claim = { worker_id: "w", lease_id: crypto.randomUUID(), slots: 1, wait_ms: 0 };
+      const asked = { ...claim, assets: ["tenants"], code_version: null };
+      const { groups } = await client.call("claim", { body: asked });
+      const results = groups.flatMap(({ run_pos, tasks }) =>
+        tasks.map(({ task_key, attempt }) => {
+          const ref = { run_pos, task_key, attempt };
+          return { ...ref, outcome: "SUCCEEDED" as const, added_keys: [{ definition, keys }] };
+        }),
+      );
+      const body = { worker_id: "w", code_version: null, results, released_leases: [] };
+      return [await client.call("report", { body }), await client.call("report", { body })];
+    };
+    await run("a");
+    expect(await report(["e", "a"])).toMatchObject([
+      { results: ["recorded"] },
+      { results: ["lost"] },
+    ]);
+    expect(await shownKeys()).toEqual(["a", "b", "c", "d", "e"]);
+    await run("b");
+    expect(await report(["f"], "tenant")).toMatchObject([
+      { results: ["recorded"] },
+      { results: ["lost"] },
+    ]);
+    expect(await shownKeys()).toEqual(["a", "b", "c", "d", "e"]);
+    const { items } = await client.call("listRuns", { query: {} });
+    expect(items[0]?.state).not.toBe("SUCCEEDED");
+  });
+
   test("I89: that an evaluation adds are there together with its runs, or not at all", async () => {
     await client.call("createSensor", {
       body: {

@@ -227,6 +227,16 @@ describe("shell", () => {
     expect(server.checkpoints.at(-1)).toMatchObject({ value: { page: 27 } });
   });
 
+  test("adds keys to dynamic partitions, where it succeeds", async () => {
+    const line = (keys: string[]) =>
+      `echo '::pawl ${JSON.stringify({ add_partitions: [{ definition: "files", keys }] })}'`;
+    const server = await attempted(shell(`${line(["a", "b"])}\n${line(["b", "c"])}`));
+    expect(server.results[0]).toMatchObject({
+      outcome: "SUCCEEDED",
+      added_keys: [{ definition: "files", keys: ["a", "b", "c"] }],
+    });
+  });
+
   test("says of single partitions of a batch what became of them", async () => {
     const server = await attempted(
       shell(`
@@ -322,6 +332,11 @@ describe("shell", () => {
       "a partition that is none of the task's",
       '::pawl {"partition_failed":{"partition":"z","error":"x"}}',
       "Only a batch can fail or skip single partitions",
+    ],
+    [
+      "keys that none can be",
+      '::pawl {"add_partitions":[{"definition":"d","keys":[""]}]}',
+      "keys.0",
     ],
     [
       "too much metadata",

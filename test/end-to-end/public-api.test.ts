@@ -10,6 +10,7 @@ import {
   byHash,
   byRange,
   byTenant,
+  check,
   createClient,
   createRouter,
   type Client,
@@ -314,6 +315,20 @@ describe("tasks", () => {
       partitions_skipped: 1,
       first_error: { class: "user", message: "The input of b is broken." },
     });
+  });
+
+  test("are judged by check after they succeeded", async () => {
+    const words = asset("words", {
+      partitions: letters,
+      materialize: ({ partition }) => ({ metadata: { rows: partition === "b" ? 0 : 2 } }),
+      checks: [check("not_empty", ({ metadata }) => Number(metadata["rows"]) > 0)],
+    });
+    const client = await serve(definePawl({ assets: [words] }));
+    expect(await fill(client, "words")).toMatchObject({ state: "SUCCEEDED" });
+    const query = { checks: "FAILED" };
+    const params = { asset_key: "words" };
+    const { items } = await client.call("listAssetPartitions", { params, query });
+    expect(items).toMatchObject([{ partition_key: "b", failed_checks: [{ name: "not_empty" }] }]);
   });
 
   test("are made by shell, python, sql and dbt, without a function", async () => {

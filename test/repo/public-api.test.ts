@@ -21,6 +21,7 @@ test("the package exports exactly these names", () => {
     "byHash",
     "byRange",
     "byTenant",
+    "check",
     "createClient",
     "createRouter",
     "cron",

@@ -119,6 +119,7 @@ function dispatch(event: Audited, auditors: Auditors, violations: Violations): v
   schedules.expectNext(event);
   sensors.expectNext(event);
   splits.expectNext(event);
+  runs.expectKeys(event);
   switch (event.type) {
     case "DefinitionsPublished":
       project.published(event.data, violations);
@@ -127,6 +128,7 @@ function dispatch(event: Audited, auditors: Auditors, violations: Violations): v
       return sensors.published(event);
     case "PartitionKeysAdded":
       sensors.keysAdded(event);
+      runs.keysAdded(event);
       return project.keysAdded(event.data, violations);
     case "PartitionKeysRemoved":
     case "PartitionKeysRestored": {

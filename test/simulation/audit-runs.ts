@@ -39,6 +39,8 @@ export class RunAudit {
   readonly #holders = new Map<string, string>();
   readonly #pools = new Map<string, number>();
   readonly #status = new Map<string, Status>();
+  /** Attempts that added keys, until they are known to have succeeded. */
+  readonly #adding = new Set<string>();
   #conflicts = 0;
 
   constructor(
@@ -55,6 +57,29 @@ export class RunAudit {
 
   /** Whether a pair was ever materialized. */
   materialized = (pair: string): boolean => (this.#status.get(pair)?.materialRun ?? null) !== null;
+
+  /** Keys that attempts added stand right before the events that say that they succeeded. */
+  expectKeys({ type, data, pos }: Audited): void {
+    if (this.#adding.size === 0 || type === "PartitionKeysAdded") return;
+    if (type === "TasksFinished") {
+      for (const { task_key, attempt, outcome } of data.results.flatMap(oneByOne)) {
+        const name = `task:${data.run_id}:${task_key}:${attempt}`;
+        if (outcome === "SUCCEEDED") this.#adding.delete(name);
+      }
+      return;
+    }
+    const left = [...this.#adding].join();
+    this.#violations.check(
+      left === "",
+      "I93",
+      `${left} added keys before ${pos} and did not succeed`,
+    );
+    this.#adding.clear();
+  }
+
+  keysAdded({ data }: Audited<"PartitionKeysAdded">): void {
+    if (data.request_id.startsWith("task:")) this.#adding.add(data.request_id);
+  }
 
   requested({ data, pos }: Audited<"RunRequested">): void {
     const { run_key, run_id, request_fingerprint, asset_selection, partition_selection } = data;
@@ -127,6 +152,9 @@ export class RunAudit {
       for (const pair of task.needs) {
         const state = run.pairs.get(pair);
         check(state === "succeeded" || state === "skipped", "I39", `${pair} is ${state}`);
+        // What another run has made anew since is no longer what the check judged.
+        const isJudged = this.#status.get(pair)?.materialRun === run.data.run_id;
+        check(!(run.blocked.has(pair) && isJudged), "I95", `${pair} is held back by a check`);
       }
       this.holderOf.set(`${run.pos}/${task_key}/${attempt}`, data.worker_id);
       this.#hold(run, task, name);
@@ -226,6 +254,7 @@ export class RunAudit {
         this.#attempted(run, task, key, outcome, at);
       }
       if (outcome === "FAILED") left.push(key);
+      if (isBlocked(result, index, outcome)) run.blocked.add(pairOf(task.assetKey, key));
       const state = outcome === "FAILED" && isAgain ? "planned" : outcome.toLowerCase();
       run.set(pairOf(task.assetKey, key), state as "planned");
     }
@@ -249,7 +278,7 @@ export class RunAudit {
     this.#violations.check(isUntouched, "I39", `${name}: it skips ${taskKey}, ${task.state}`);
     const isLost = (pair: string): boolean => {
       const state = run.pairs.get(pair);
-      return state === "failed" || state === "cancelled";
+      return state === "failed" || state === "cancelled" || run.blocked.has(pair);
     };
     // A batch task is one edge, so whoever needs other keys of it may be lost with it.
     const isHopeless =
@@ -402,4 +431,13 @@ function runIdOf({ tenant_id, workspace_id }: Workspace, runKey: string): string
     (five) => "abcdefghijklmnopqrstuvwxyz234567"[Number.parseInt(five.padEnd(5, "0"), 2)],
   );
   return `run_${base32.join("").slice(0, 26)}`;
+}
+
+/** Whether a check that blocks did not pass what was made at a place. */
+function isBlocked({ checks = [] }: TaskResultField, place: number, outcome: string): boolean {
+  if (outcome !== "SUCCEEDED") return false;
+  return checks.some(({ blocking, passed, partitions }) => {
+    const isHere = partitions?.some(([from, to]) => from <= place && place <= to) ?? true;
+    return blocking === true && !passed && isHere;
+  });
 }

@@ -31,6 +31,8 @@ export class AuditedRun {
   readonly tasks: AuditedTask[];
   readonly pairs = new Map<string, PairState>();
   state: "PENDING" | "RUNNING" | "ENDED" = "PENDING";
+  /** Pairs that a check holds back although they were made. */
+  readonly blocked = new Set<string>();
   isCancelRequested = false;
   hasCancelledTask = false;
 

@@ -19,6 +19,9 @@ const GRID = {
 };
 const HOURS = { type: "hourly", start: "2026-03-10T06:00", format: "YYYY-MM-DD-HH" };
 const TENANTS = { type: "dynamic", name: "tenants" };
+/** The dynamic partitions that tasks add keys to. */
+export const FOUND = "found";
+const FOUND_KEYS = { type: "dynamic", name: FOUND };
 const SAME = { type: "identity" };
 
 /** Every asset of the simulated project; the groups are what one backfill can hold. */
@@ -109,6 +112,8 @@ export function drawSpecs(random: Random, has: AutomationKinds, syncs: SyncDrawi
     }),
     asset("pooled", letters, { pool: "narrow" }),
     asset("tenants", TENANTS),
+    // Tasks add keys to it; nobody makes them.
+    Spec.parse({ kind: "asset", asset_key: FOUND, partitions: FOUND_KEYS, external: true }),
     asset("grid", GRID),
     asset("hours", HOURS),
     asset("lone", null),

@@ -78,6 +78,7 @@ export class SimulatedSyncer {
     const project: Project = {
       specs: [],
       functions: new Map(),
+      checks: new Map(),
       sensors: new Map(),
       syncs: new Map(SYNCS.map((name) => [name, code])),
       shards: new Map(),

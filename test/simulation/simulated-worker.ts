@@ -5,6 +5,7 @@ import type {
   ReportRequest,
   TaskRef,
 } from "../../src/work/run/protocol.ts";
+import { FOUND } from "./project.ts";
 import type { Random } from "./random.ts";
 import type { SimulatedNetwork } from "./simulated-network.ts";
 import type { SimulatedTime } from "./simulated-time.ts";
@@ -208,10 +209,10 @@ export class SimulatedWorker {
         return { ...ref, outcome: "CANCELLED" };
       case "partial":
         return task.batch
-          ? { ...ref, ...this.#partial(task, random.some(task.keys)) }
+          ? { ...ref, ...this.#partial(task, random.some(task.keys)), ...judged(task.keys.length) }
           : { ...ref, outcome: "SUCCEEDED" };
       default:
-        return { ...ref, outcome: "SUCCEEDED", metadata: { rows: random.integer(0, 9) } };
+        return { ...ref, outcome: "SUCCEEDED", ...found(task, random.integer(0, 9), isCalm()) };
     }
   }
 
@@ -279,6 +280,30 @@ export class SimulatedWorker {
       }
     }
   }
+}
+
+/** What a success says: how many rows there were, and of some of them the keys that came with them. */
+function found({ run_pos, task_key, keys: own }: Held, rows: number, isCalm: boolean) {
+  const keys = [
+    "seen",
+    ...Array.from({ length: rows % 4 }, (_, n) => `${run_pos}-${task_key}-${n}`),
+  ];
+  const metadata = { rows };
+  if (rows < 5) return rows === 4 && !isCalm ? { metadata, ...judged(own.length) } : { metadata };
+  return { metadata, added_keys: [{ definition: FOUND, keys }] };
+}
+
+/** What checks found: the first partition is not good, and a warning is on all of them. */
+function judged(count: number): Pick<ReportedResult, "checks"> {
+  const good = { name: "good", severity: "fail", blocking: true } as const;
+  const rest: [number, number][] = [[1, count - 1]];
+  return {
+    checks: [
+      { ...good, passed: false, partitions: [[0, 0]] },
+      ...(count > 1 ? [{ ...good, passed: true, partitions: rest }] : []),
+      { name: "many", severity: "warn", passed: false, message: "few" },
+    ],
+  };
 }
 
 function nameOf({ run_pos, task_key, attempt }: TaskRef): string {

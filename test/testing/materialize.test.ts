@@ -118,6 +118,39 @@ describe("one asset", () => {
     expect(Object.fromEntries(statuses)).toMatchObject({ a: "MATERIALIZED", b: "FAILED" });
   });
 
+  test("I93: adds keys of dynamic partitions where it succeeds, and only there", async () => {
+    const customers = asset("customers", {
+      partitions: dynamicPartitions("customers"),
+      materialize: () => undefined,
+    });
+    const found = asset("found", {
+      partitions: letters,
+      retry: { maxAttempts: 2, delayMs: 1_000 },
+      materialize({ partition, attempt, addPartitions }) {
+        addPartitions(customers, [`${partition}-${attempt}`]);
+        addPartitions("customers", ["all"]);
+        if (partition === "b") throw new Error("b is broken");
+        if (partition === "c") addPartitions("customer", ["misspelt"]);
+        if (partition === "d" && attempt === 1) throw skip("d is empty");
+      },
+    });
+    const made = await materialize([found, customers], { assets: found });
+    const { calls, partitions } = made;
+    expect(calls.map(({ partition, outcome }) => [partition, outcome])).toEqual([
+      ["a", "SUCCEEDED"],
+      ["b", "FAILED"],
+      ["c", "SUCCEEDED"],
+      ["d", "SKIPPED"],
+      ["b", "FAILED"],
+      ["c", "SUCCEEDED"],
+    ]);
+    expect(calls[0]?.addedPartitions).toEqual([{ definition: "customers", keys: ["a-1", "all"] }]);
+    expect(calls[1]?.addedPartitions).toEqual([]);
+    const refused = partitions.find(({ partition }) => partition === "c");
+    expect(refused).toMatchObject({ status: "FAILED", error: { class: "input" } });
+    expect(refused?.error?.message).toContain('"customer" (perhaps customers is meant)');
+  });
+
   test("with partitions that are added at run time has those that the test adds", async () => {
     const customers = asset("customers", {
       partitions: dynamicPartitions("customers"),

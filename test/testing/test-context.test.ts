@@ -1,5 +1,5 @@
 import { describe, expect, test } from "vitest";
-import { asset, daily, multi, staticPartitions } from "../../src/index.ts";
+import { asset, daily, dynamicPartitions, multi, staticPartitions } from "../../src/index.ts";
 import { testContext } from "../../src/testing/index.ts";
 
 const days = daily({ start: "2026-01-01", timeZone: "Europe/Berlin" });
@@ -96,6 +96,24 @@ describe("testContext", () => {
     const { context: untold } = testContext(report);
     await expect(untold.upstream("orders")).rejects.toThrow("does not say what is upstream");
     await expect(context.upstream("words")).rejects.toThrow("is not an upstream asset of report");
+  });
+
+  test("keeps keys that are added to dynamic partitions, and refuses what none takes", () => {
+    const tenants = asset("tenants", {
+      partitions: dynamicPartitions("tenants"),
+      materialize: () => undefined,
+    });
+    const { context, addedPartitions } = testContext(whole);
+    const { addPartitions } = context;
+    addPartitions(tenants, ["acme", "acme"]);
+    addPartitions("tenants", ["globex"]);
+    addPartitions(dynamicPartitions("files"), []);
+    expect(addedPartitions()).toEqual([{ definition: "tenants", keys: ["acme", "globex"] }]);
+    expect(() => addPartitions(orders, ["x"])).toThrow("which has no dynamic partitions");
+    expect(() => addPartitions(days, ["x"])).toThrow("needs dynamic partitions");
+    expect(() => addPartitions("tenants", ["a\u0001"])).toThrow("addPartitions()");
+    const many = Array.from({ length: 10_001 }, (_, n) => `k${n}`);
+    expect(() => addPartitions("tenants", many)).toThrow("10000");
   });
 
   test("aborts its signal as when the task is cancelled", () => {

@@ -1,5 +1,6 @@
 import type { Command } from "commander";
 import type { Client } from "../../client/client.ts";
+import type { CheckSpec } from "../../work/asset/checks.ts";
 import type { AssetDocument, PartitionDocument, PartitionSummary } from "../../work/asset/api.ts";
 import { PawlError } from "../../kernel/errors.ts";
 import type { StaleReason } from "../../kernel/keyspace/selector.ts";
@@ -30,7 +31,7 @@ import {
 } from "../base/terminal.ts";
 import type { Cli } from "../cli.ts";
 import { staleCount, staleReasonsText } from "../text/backfill.ts";
-import { metadataFields } from "../text/run.ts";
+import { checkText, metadataFields } from "../text/run.ts";
 import { keysInFile, reportCommand } from "./report.ts";
 
 /** An asset as commands name it. */
@@ -88,6 +89,7 @@ function assetText(terminal: Terminal, asset: AssetDocument): string {
     ["partitions", spec.partitions === null ? "none" : JSON.stringify(spec.partitions)],
     ["count", countOf(asset)],
     ["upstream", upstreamOf(asset) || "none"],
+    ["checks", spec.checks?.map(checkSpecText).join(", ") ?? null],
     ["made", spec.external === true ? "elsewhere, and reported" : null],
     ["attempts", attempts],
     ["batch", spec.batch ? "yes" : "no"],
@@ -97,12 +99,21 @@ function assetText(terminal: Terminal, asset: AssetDocument): string {
   ]);
 }
 
+function checkSpecText({ name, severity, blocking }: CheckSpec): string {
+  const said = [
+    ...(severity === "warn" ? ["warns"] : []),
+    ...(blocking === true ? ["blocks"] : []),
+  ];
+  return said.length === 0 ? name : `${name} (${said.join(", ")})`;
+}
+
 const PARTITIONS = {
   list: subcommand({
     description: "list the partitions of an asset, or those of all assets that were tried",
     about: optional(ASSET),
     flags: {
       status: option.states("--status <states>", "only these, such as materialized,stale"),
+      checks: option.states("--checks <states>", "only with these, such as failed,warned"),
       since: option.instant("--since <time>", "only those tried since"),
       until: option.instant("--until <time>", "only those tried before"),
       ...PAGE,
@@ -289,6 +300,7 @@ function partitionText(
     ["code version", partition.last_materialization_code_version],
     ["last attempt", lastAttemptText(partition, now)],
     ["error", error === null ? null : errorText(error)],
+    ["checks", checksText(terminal, partition)],
     ["log", partition.last_attempt_run_id === null ? null : logCommand(partition)],
   ]);
   const made = metadata === null ? [] : [`metadata\n${metadataText(metadata)}`];
@@ -315,6 +327,15 @@ function whenMade(partition: PartitionDocument, now: number): string {
   if (at === null) return "never";
   const by = reporter === null ? `by run ${shortId(run ?? "-")}` : `reported by ${reporter}`;
   return `${relativeTime(at, now)} ${by}`;
+}
+
+/** What the checks came to, and what those say that did not pass; null where there were none. */
+function checksText(
+  terminal: Terminal,
+  { check_status, failed_checks }: PartitionDocument,
+): string | null {
+  if (check_status === null) return null;
+  return [paintState(terminal, check_status), ...failed_checks.map(checkText)].join("\n");
 }
 
 function lastAttemptText(partition: PartitionDocument, now: number): string {
@@ -369,10 +390,20 @@ async function stalePage(client: Client, query: StaleQuery): Promise<StalePage> 
   return { ...page, items };
 }
 
-/** The column with what went wrong, where something did. */
+/** The columns with what went wrong, and with checks that did not pass, where there is such a thing. */
 function errorColumn(items: readonly PartitionDocument[]): Column<PartitionDocument>[] {
-  const isFailed = items.some(({ last_attempt_error }) => last_attempt_error !== null);
-  return isFailed ? [["ERROR", ({ last_attempt_error: error }) => error?.message ?? ""]] : [];
+  const checks: Column<PartitionDocument> = [
+    "CHECKS",
+    ({ failed_checks }) => failed_checks.map(checkText).join("; "),
+  ];
+  const errors: Column<PartitionDocument> = [
+    "ERROR",
+    ({ last_attempt_error: error }) => error?.message ?? "",
+  ];
+  return [
+    ...(items.some(({ failed_checks }) => failed_checks.length > 0) ? [checks] : []),
+    ...(items.some(({ last_attempt_error }) => last_attempt_error !== null) ? [errors] : []),
+  ];
 }
 
 function staleText(terminal: Terminal, page: StalePage): string {

@@ -25,6 +25,7 @@ import {
   type CommandSubject,
 } from "../base/subcommands.ts";
 import {
+  counted,
   type Column,
   countsText,
   errorText,
@@ -39,8 +40,15 @@ import {
   someKeys,
   type Terminal,
 } from "../base/terminal.ts";
+import type { AnswerOf } from "../../work/operations.ts";
 import { waitWithProgress } from "../base/waiting.ts";
-import { attemptsText, metadataFields, notableAttempts, progressText } from "../text/run.ts";
+import {
+  attemptsText,
+  checkText,
+  metadataFields,
+  notableAttempts,
+  progressText,
+} from "../text/run.ts";
 
 /** A run as commands name it. */
 export const RUN_ARGUMENT: CommandSubject = {
@@ -151,6 +159,7 @@ const METADATA_TASKS_MAX = 10;
 /** What tasks said of what they made. */
 type TaskMetadata = Pick<TaskDocument, "task_key" | "asset_key" | "partition_keys"> & {
   metadata: Json;
+  checks: AnswerOf<"getTask">["checks"];
 };
 
 /** What the first tasks that succeeded said of what they made. */
@@ -158,16 +167,26 @@ async function metadataOf(client: Client, tasks: readonly TaskDocument[]): Promi
   const made = tasks.filter(({ state }) => state === "SUCCEEDED").slice(0, METADATA_TASKS_MAX);
   const found: TaskMetadata[] = [];
   for (const { run_id, task_key, asset_key, partition_keys } of made) {
-    const { metadata } = await client.call("getTask", { params: { run_id, task_key } });
-    if (metadata !== null) found.push({ task_key, asset_key, partition_keys, metadata });
+    const task = await client.call("getTask", { params: { run_id, task_key } });
+    const { metadata, checks } = task;
+    if (metadata === null && checks.length === 0) continue;
+    found.push({ task_key, asset_key, partition_keys, metadata, checks });
   }
   return found;
 }
 
-function metadataText({ task_key, asset_key, partition_keys, metadata }: TaskMetadata): string {
+function metadataText(made: TaskMetadata): string {
+  const { task_key, asset_key, partition_keys, metadata, checks } = made;
   const heading = `task ${task_key}: ${asset_key} ${keysText(partition_keys)}`.trimEnd();
-  if (!isDocument(metadata)) return `${heading}\n${JSON.stringify(metadata)}`;
-  return `${heading}\n${layoutFields(metadataFields(metadata))}`;
+  const facts = isDocument(metadata)
+    ? layoutFields(metadataFields(metadata))
+    : JSON.stringify(metadata);
+  const judged = checks.map((check) => {
+    const { partition_count: count, partition_keys: keys } = check;
+    const many = count > 1 ? ` (${counted(count, "partition")}: ${keysText(keys)})` : "";
+    return `check ${checkText(check)}${many}`;
+  });
+  return [heading, ...(metadata === null ? [] : [facts]), ...judged].join("\n");
 }
 
 /** Adds the commands about runs. */

@@ -2,6 +2,7 @@ import type { Client } from "../../client/client.ts";
 import type { Json } from "../../kernel/canonical.ts";
 import { epochMsOf } from "../../kernel/instant.ts";
 import { metadataValueOf, numberText } from "../../kernel/metadata-value.ts";
+import type { CheckDocument } from "../../work/asset/checks.ts";
 import type { AttemptDocument, RunTimelineDocument, TaskDocument } from "../../work/run/api.ts";
 import { formatDuration, relativeTime } from "../base/options.ts";
 import {
@@ -31,8 +32,10 @@ export async function notableAttempts(
   client: Client,
   { run_id, attempts }: Pick<RunTimelineDocument, "run_id" | "attempts">,
 ): Promise<ShownAttempt[]> {
-  const isNotable = ({ attempt, outcome }: AttemptDocument): boolean =>
-    attempt > 1 || (outcome !== null && outcome !== "SUCCEEDED" && outcome !== "SKIPPED");
+  const isNotable = ({ attempt, outcome, check_status: checks }: AttemptDocument): boolean =>
+    attempt > 1 ||
+    (outcome !== null && outcome !== "SUCCEEDED" && outcome !== "SKIPPED") ||
+    (checks !== null && checks !== "PASSED");
   const tasks = new Set(attempts.filter(isNotable).map(({ task_key }) => task_key));
   const notable = attempts.filter(({ task_key }) => tasks.has(task_key)).slice(-ATTEMPTS_SHOWN);
   const lastFailed = new Map(
@@ -91,9 +94,11 @@ function attemptTook({ started_at, ended_at }: AttemptDocument): string {
   return ended_at === null ? "-" : formatDuration(epochMsOf(ended_at) - epochMsOf(started_at));
 }
 
-function attemptNote({ error, partitions_failed, partitions }: AttemptDocument): string {
+function attemptNote(attempt: AttemptDocument): string {
+  const { error, partitions_failed, partitions, check_status: checks } = attempt;
   const some = partitions > 1 && partitions_failed > 0 ? `${partitions_failed} partitions: ` : "";
-  return `${some}${errorText(error) ?? ""}`;
+  const said = checks === "FAILED" ? "checks failed" : checks === "WARNED" ? "checks warn" : "";
+  return [said, `${some}${errorText(error) ?? ""}`].filter((part) => part !== "").join("; ");
 }
 
 /** How far a task is by its own word: `40/100 (40%) reading`. */
@@ -110,6 +115,13 @@ export function indented(stack: string): string {
     .split("\n")
     .map((text) => `    ${text.trimEnd()}`)
     .join("\n");
+}
+
+/** What a check found, in a line: its name, what it means, and why. */
+export function checkText({ name, severity, passed, message, error }: CheckDocument): string {
+  const state = passed ? "passed" : severity === "warn" ? "warns" : "failed";
+  const why = message ?? (error === null ? null : errorText(error));
+  return `${name} ${state}${why === null ? "" : `: ${why}`}`;
 }
 
 /** Metadata of a partition as fields under each other. */

@@ -9,6 +9,12 @@ import type { Reader } from "../../store/store.ts";
 import type { PartitionDocument } from "../../work/asset/api.ts";
 import { reporterIn } from "../../work/asset/fold-partitions.ts";
 import {
+  checkDocument,
+  type CheckDocument,
+  checkStatusOf,
+  isAbout,
+} from "../../work/asset/checks.ts";
+import {
   blockOf,
   needPartitions,
   partitionAt,
@@ -43,6 +49,7 @@ const ERROR_CHARACTERS_MAX = 8_000_000;
 export function partitionDocument(rows: Rows, lookedAt: LookedAt, now: Instant): PartitionDocument {
   const { view, key, ordinal, row } = lookedAt;
   const stale = staleness(rows, lookedAt, now);
+  const checks = row?.last_materialization_checks ?? null;
   return {
     asset_key: view.spec.asset_key,
     partition_key: key,
@@ -57,7 +64,10 @@ export function partitionDocument(rows: Rows, lookedAt: LookedAt, now: Instant):
     last_materialization_at: row?.last_materialization_at ?? null,
     last_materialization_code_version: row?.last_materialization_code_version ?? null,
     last_materialization_start_pos: row?.last_materialization_start_pos ?? null,
+    last_materialization_pos: row?.last_materialization_pos ?? null,
     metadata: row === null ? null : metadataAt(rows, view.spec.asset_key, key),
+    check_status: checks === null ? null : checkStatusOf(checks),
+    failed_checks: [],
     last_attempt_run_id: madeBy(row?.last_attempt_run_id ?? null).last_materialization_run_id,
     last_attempt_at: row?.last_attempt_at ?? null,
     last_attempt_outcome: row?.last_attempt_outcome ?? null,
@@ -82,27 +92,60 @@ function valuesOf(view: AssetView, ordinal: number | null): Record<string, strin
 }
 
 /**
- * The partitions with why the last attempt at each failed. A row is of the event that recorded the
- * attempt, so that event is all that is read, once for all partitions that it is about.
+ * The partitions with why the last attempt at each failed, and the checks that the last materialization did
+ * not pass. A row is of the event that recorded it, so that event is all that is read, once for all
+ * partitions that it is about.
  */
 export async function withErrors(
   reader: Reader,
   partitions: readonly PartitionDocument[],
 ): Promise<PartitionDocument[]> {
-  const failed = partitions.filter(({ last_attempt_outcome: outcome }) => outcome === "FAILED");
   const errors = new Map<PartitionDocument, PartitionDocument["last_attempt_error"]>();
+  const checks = new Map<PartitionDocument, CheckDocument[]>();
+  const wanted = partitions.flatMap((document) => {
+    const { last_attempt_outcome: outcome, check_status, row_version: last } = document;
+    const isFailed = outcome === "FAILED" && last !== null;
+    const isFaulty = check_status !== null && check_status !== "PASSED";
+    const made = isFaulty ? document.last_materialization_pos : null;
+    return [
+      ...(isFailed ? [{ pos: last, document }] : []),
+      ...(made !== null ? [{ pos: made, document }] : []),
+    ];
+  });
   let left = ERROR_CHARACTERS_MAX;
-  for (const [pos, alike] of Map.groupBy(failed, ({ row_version }) => row_version ?? 0)) {
+  for (const [pos, alike] of Map.groupBy(wanted, (each) => each.pos)) {
     if (left <= 0) break;
     const [event] = await reader.events({ after: pos - 1, through: pos, limit: 1 });
     left -= event?.data.length ?? 0;
-    const found = event === undefined ? new Map<string, never>() : errorsOf(event);
-    for (const each of alike) {
-      errors.set(each, found.get(`${each.asset_key}\n${each.partition_key}`) ?? null);
+    if (event === undefined) continue;
+    const found = errorsOf(event);
+    const failed = failedChecksOf(event);
+    for (const { document } of alike) {
+      const name = `${document.asset_key}\n${document.partition_key}`;
+      if (document.row_version === pos) errors.set(document, found.get(name) ?? null);
+      if (document.last_materialization_pos === pos) checks.set(document, failed.get(name) ?? []);
     }
     await turnOfOthers();
   }
-  return partitions.map((each) => ({ ...each, last_attempt_error: errors.get(each) ?? null }));
+  return partitions.map((each) => ({
+    ...each,
+    last_attempt_error: errors.get(each) ?? null,
+    failed_checks: checks.get(each) ?? [],
+  }));
+}
+
+/** The checks that partitions did not pass which an event made, by asset and partition. */
+function failedChecksOf(event: RecordedEvent): Map<string, CheckDocument[]> {
+  const found = new Map<string, CheckDocument[]>();
+  for (const { asset_key, partition_keys, checks = [] } of resultsOf(event).flatMap(eachResult)) {
+    const failed = checks.filter(({ passed }) => !passed);
+    if (failed.length === 0) continue;
+    for (const [place, key] of partition_keys.entries()) {
+      const own = failed.filter((check) => isAbout(check, place)).map(checkDocument);
+      if (own.length > 0) found.set(`${asset_key}\n${key}`, own);
+    }
+  }
+  return found;
 }
 
 type AttemptError = NonNullable<PartitionDocument["last_attempt_error"]>;

@@ -161,15 +161,18 @@ function lookFrom(
 
 type Filter = {
   status?: readonly string[] | undefined;
+  checks?: readonly string[] | undefined;
   since?: string | undefined;
   until?: string | undefined;
 };
 
 /** What a list is to have by its query: undefined when that is everything. */
-function picksOf({ status, since, until }: Filter): PartitionQuery["picks"] {
-  if (status === undefined && since === undefined && until === undefined) return undefined;
-  return ({ status: shown, last_attempt_at: at }) => {
+function picksOf({ status, checks, since, until }: Filter): PartitionQuery["picks"] {
+  if ([status, checks, since, until].every((each) => each === undefined)) return undefined;
+  return ({ status: shown, check_status, last_attempt_at: at }) => {
     if (status !== undefined && !status.includes(shown)) return false;
+    if (checks !== undefined && (check_status === null || !checks.includes(check_status)))
+      return false;
     if (since === undefined && until === undefined) return true;
     return at !== null && at >= (since ?? at) && (until === undefined || at < until);
   };

@@ -5,6 +5,7 @@ import type {
   TimelineTaskDocument,
   RunTimelineDocument,
 } from "../../work/run/api.ts";
+import { checkDocument, worstOf } from "../../work/asset/checks.ts";
 import type { RecordedEvent } from "../../work/envelope.ts";
 import type { EventData } from "../../work/events.ts";
 import type { TaskResultField, RunAssetField } from "../../work/run/events.ts";
@@ -43,6 +44,8 @@ export class RunAttempts {
   readonly releases = new Map<number, Instant[]>();
   /** What the newest success among the wanted tasks said of what it made. */
   metadata: Json = null;
+  /** What the checks of the wanted tasks found. */
+  readonly checks: TaskDetailDocument["checks"] = [];
   isComplete = true;
   readonly #wanted: AttemptsWanted;
   readonly #open = new Map<number, AttemptDocument>();
@@ -99,6 +102,10 @@ export class RunAttempts {
     if (attempt === undefined) return;
     this.#open.delete(result.task_key);
     if (result.metadata !== undefined) this.metadata = result.metadata;
+    if (result.checks !== undefined) {
+      attempt.check_status = worstOf(result.checks);
+      this.checks.push(...taskChecks(result));
+    }
     attempt.ended_at = at;
     attempt.outcome = outcome;
     attempt.error = result.error ?? firstFailure(result);
@@ -127,12 +134,25 @@ function newAttempt(
     partitions,
     partitions_failed: 0,
     partitions_skipped: 0,
+    check_status: null,
   };
 }
 
 function outcomeOf(result: TaskResultField): AttemptDocument["outcome"] {
   if (result.released === true) return "RELEASED";
   return countOf(result, "FAILED") > 0 ? "FAILED" : result.outcome;
+}
+
+/** What checks found, with the first of the partitions that each result is about. */
+function taskChecks({
+  checks = [],
+  partition_keys,
+}: TaskResultField): TaskDetailDocument["checks"] {
+  return checks.map((check) => {
+    const places = indexesOf(check.partitions ?? null, partition_keys.length);
+    const keys = places.slice(0, KEYS_SHOWN_MAX).flatMap((place) => partition_keys[place] ?? []);
+    return { ...checkDocument(check), partition_count: places.length, partition_keys: keys };
+  });
 }
 
 function countOf({ exceptions = [] }: TaskResultField, outcome: "FAILED" | "SKIPPED"): number {
@@ -281,12 +301,12 @@ export async function attemptsAtTask(
   reader: Reader,
   run: RunRow,
   taskKey: number,
-): Promise<Pick<TaskDetailDocument, "attempts" | "metadata" | "complete">> {
+): Promise<Pick<TaskDetailDocument, "attempts" | "metadata" | "checks" | "complete">> {
   const has = (key: number): boolean => key === taskKey;
   const history = new RunAttempts({ has, attemptsMax: ATTEMPTS_MAX });
   const areAllRead = await readHistory(reader, run, history);
-  const { attempts, metadata } = history;
-  return { attempts, metadata, complete: history.isComplete && areAllRead };
+  const { attempts, metadata, checks } = history;
+  return { attempts, metadata, checks, complete: history.isComplete && areAllRead };
 }
 
 /** The assets of a run as they were asked for: their rows go when it ends, the request stays. */

@@ -1,23 +1,14 @@
 import { z } from "zod";
 import { Count, InstantText, JsonValue, Sha256 } from "../envelope.ts";
-import {
-  AllSelector,
-  EXPLICIT_KEYS_MAX,
-  ExplicitSelector,
-  FilterSelector,
-  RangeSelector,
-  StaleReason,
-  StaleReasons,
-} from "../../kernel/keyspace/selector.ts";
+import { EXPLICIT_KEYS_MAX, StaleReason, StaleReasons } from "../../kernel/keyspace/selector.ts";
+import { CheckDocument, CheckStatus } from "./checks.ts";
 import { Spec, SpecKind } from "../definition/published-spec.ts";
 import { AssetSpec, AssetKey } from "../definition/spec.ts";
 import { PartitionKey } from "../../kernel/keyspace/definition.ts";
-import { METADATA_LENGTH_MAX } from "../run/protocol.ts";
 import {
   accepted,
   commaList,
   QueryFlag,
-  QueryInstant,
   LARGE_BODY_BYTES_MAX,
   type Operation,
   ORCHESTRATION_PATH,
@@ -98,7 +89,12 @@ export const PartitionDocument = z
     last_materialization_at: InstantText.nullable(),
     last_materialization_code_version: z.string().nullable(),
     last_materialization_start_pos: Count.nullable(),
+    last_materialization_pos: Count.nullable(),
     metadata: JsonValue,
+    /** What the checks of the last materialization came to, the worst of them; null where there were none. */
+    check_status: CheckStatus.nullable(),
+    /** Those of them that did not pass. */
+    failed_checks: z.array(CheckDocument),
     last_attempt_run_id: z.string().nullable(),
     last_attempt_at: InstantText.nullable(),
     last_attempt_outcome: z.enum(["SUCCEEDED", "FAILED", "CANCELLED", "SKIPPED"]).nullable(),
@@ -191,7 +187,8 @@ export type PartitionValues = z.infer<typeof PartitionValues>;
 
 const DEFINITIONS_PATH = `${ORCHESTRATION_PATH}/definitions`;
 const ASSETS_PATH = `${ORCHESTRATION_PATH}/assets`;
-const PARTITIONS_PATH = `${ASSETS_PATH}/{asset_key}/partitions`;
+/** Where the partitions of an asset are. */
+export const PARTITIONS_PATH = `${ASSETS_PATH}/{asset_key}/partitions`;
 
 /** Specs to publish. */
 export const PublishBody = z
@@ -251,45 +248,14 @@ export const AddedKeys = z
   .meta({ id: "AddedPartitionKeys" });
 export type AddedKeys = z.infer<typeof AddedKeys>;
 
-/** What can be meant when partitions are reported: what is found by its status cannot. */
-const ReportSelector = z.discriminatedUnion("type", [
-  RangeSelector.omit({ only: true, as_of: true }),
-  ExplicitSelector.omit({ only: true, as_of: true }),
-  FilterSelector.omit({ only: true, as_of: true }),
-  AllSelector.omit({ only: true, as_of: true }),
-]);
-
-/** Partitions that were made elsewhere. */
-export const ReportPartitionsBody = z
-  .strictObject({
-    request_id: z.string().min(1).max(200).optional(),
-    items: z
-      .array(
-        z.strictObject({
-          selector: ReportSelector,
-          /** When they were made; now when it is left out. */
-          materialized_at: QueryInstant.optional(),
-          code_version: z.string().min(1).max(200).optional(),
-          /** At most 16,000 characters of JSON. */
-          metadata: JsonValue.refine(
-            (value) => JSON.stringify(value).length <= METADATA_LENGTH_MAX,
-            { error: `must not be longer than ${METADATA_LENGTH_MAX} characters of JSON` },
-          ).optional(),
-        }),
-      )
-      .min(1)
-      .max(1_000),
-  })
-  .meta({ id: "ReportPartitions" });
-export type ReportPartitionsBody = z.infer<typeof ReportPartitionsBody>;
-
 /** The most partitions that one map shows. */
 const MAP_LIMIT_MAX = 1_000_000;
 
 /** A place among the partitions of an asset. */
 const Ordinal = z.coerce.number<number>().int().min(0);
 
-const AssetParams = z.strictObject({ asset_key: AssetKey });
+/** Which asset. */
+export const AssetParams = z.strictObject({ asset_key: AssetKey });
 
 /** What the API can do with definitions, assets and their partitions. */
 export const ASSET_OPERATIONS = {
@@ -341,6 +307,7 @@ export const ASSET_OPERATIONS = {
       ...pageQuery,
       ...timeQuery,
       status: commaList(PartitionStatus).optional(),
+      checks: commaList(CheckStatus).optional(),
       /** Begin at this ordinal, instead of where a cursor says. */
       from: Ordinal.optional(),
     }),
@@ -431,38 +398,6 @@ export const ASSET_OPERATIONS = {
     creates: true,
     keyField: "request_id",
   },
-  reportPartitions: {
-    method: "POST",
-    path: `${PARTITIONS_PATH}/report`,
-    summary: "Records partitions as materialized that were made elsewhere, at most 10,000",
-    verb: "write",
-    params: AssetParams,
-    body: ReportPartitionsBody,
-    bodyBytesMax: DOCUMENT_BYTES_MAX,
-    answer: z.strictObject({ ...accepted, reported: Count }).meta({ id: "ReportedPartitions" }),
-    status: 202,
-    creates: true,
-    keyField: "request_id",
-  },
-  forgetPartitions: {
-    method: "POST",
-    path: `${PARTITIONS_PATH}/forget`,
-    summary: "Takes reports of partitions back; what a run made last stays as it is",
-    verb: "write",
-    params: AssetParams,
-    body: z.strictObject({
-      request_id: z.string().min(1).max(200).optional(),
-      selector: ReportSelector,
-    }),
-    bodyBytesMax: DOCUMENT_BYTES_MAX,
-    /** How many were last materialized by a report, and how many were not. */
-    answer: z
-      .strictObject({ ...accepted, forgotten: Count, left: Count })
-      .meta({ id: "ForgottenPartitions" }),
-    status: 202,
-    creates: true,
-    keyField: "request_id",
-  },
   listPartitions: {
     method: "GET",
     path: `${ORCHESTRATION_PATH}/partitions`,
@@ -474,6 +409,8 @@ export const ASSET_OPERATIONS = {
       ...timeQuery,
       asset: AssetKey.optional(),
       status: commaList(PartitionStatus).optional(),
+      /** By what the checks of the last materialization came to. */
+      checks: commaList(CheckStatus).optional(),
     }),
     answer: pageOf(PartitionDocument),
     status: 200,

@@ -5,6 +5,7 @@ import type { Folding, Touch } from "../fold.ts";
 import type { Rows } from "../rows.ts";
 import type { TaskResultField } from "../run/events.ts";
 import type { AttemptOutcome, RunRow, TaskRow } from "../run/rows.ts";
+import { checkVerdicts, type CheckVerdict } from "./checks.ts";
 import { type EndedAttempt, BlockEdit, blockOf } from "./partition-blocks.ts";
 import { saidOf } from "./partition-metadata.ts";
 
@@ -54,7 +55,7 @@ export class BlockChanges {
 /** What a result says of its partitions. */
 type Ended = Pick<
   TaskResultField,
-  "asset_key" | "partition_keys" | "code_version" | "metadata" | "outcome"
+  "asset_key" | "partition_keys" | "code_version" | "metadata" | "checks" | "outcome"
 >;
 
 /** Every attempt is remembered on its partitions; only a success moves the materialization. */
@@ -73,16 +74,20 @@ export function recordAttempts(
     pos: change.pos,
     code_version,
   };
-  const attempts = new Map<AttemptOutcome, EndedAttempt>();
-  const attemptWith = (outcome: AttemptOutcome): EndedAttempt => {
-    const attempt = attempts.get(outcome) ?? { ...common, outcome };
-    attempts.set(outcome, attempt);
+  const attempts = new Map<string, EndedAttempt>();
+  const attemptWith = (outcome: AttemptOutcome, checks: CheckVerdict | undefined): EndedAttempt => {
+    const name = `${outcome} ${checks}`;
+    const attempt = attempts.get(name) ?? { ...common, outcome, checks };
+    attempts.set(name, attempt);
     return attempt;
   };
+  const verdicts =
+    result.checks === undefined ? [] : checkVerdicts(result.checks, result.partition_keys.length);
   for (const [index, key] of result.partition_keys.entries()) {
     const outcome = exceptions.get(index)?.outcome ?? result.outcome;
+    const checks = outcome === "SUCCEEDED" ? verdicts[index] : undefined;
     const edit = change.blocks.of(asset_key, key);
-    const recorded = edit.record(key, attemptWith(outcome), said);
+    const recorded = edit.record(key, attemptWith(outcome, checks), said);
     if (recorded === "nothing") continue;
     change.made.add(asset_key);
     const { partitionMetadata } = change.rows;

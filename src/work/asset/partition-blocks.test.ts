@@ -126,6 +126,7 @@ const tried: fc.Arbitrary<Tried[]> = fc
       start_pos: fc.nat(20),
       outcome: fc.constantFrom("SUCCEEDED", "FAILED", "CANCELLED", "SKIPPED"),
       code_version: fc.constantFrom(null, "v1"),
+      checks: fc.constantFrom(undefined, "PASSED", "WARNED", "FAILED", "BLOCKED"),
       metadata: fc.constantFrom(...METADATA),
       isNext: fc.boolean(),
     }),
@@ -133,13 +134,13 @@ const tried: fc.Arbitrary<Tried[]> = fc
   )
   .map((all) => {
     let pos = 20;
-    return all.map(({ key, start_pos, outcome, code_version, metadata, isNext }) => {
+    return all.map(({ key, metadata, isNext, ...said }) => {
       if (isNext) pos++;
       const at = instantOf(pos);
       return {
         key,
         metadata,
-        attempt: { run_id: `r${pos}`, at, start_pos, pos, outcome, code_version },
+        attempt: { run_id: `r${pos}`, at, pos, ...said },
       };
     });
   });
@@ -172,6 +173,7 @@ function knownAfter(
     last_materialization_at: before?.last_materialization_at ?? null,
     last_materialization_code_version: before?.last_materialization_code_version ?? null,
     last_materialization_start_pos: before?.last_materialization_start_pos ?? null,
+    last_materialization_checks: before?.last_materialization_checks ?? null,
     last_materialization_pos: before?.last_materialization_pos ?? null,
     ...(isMade
       ? {
@@ -180,6 +182,7 @@ function knownAfter(
           last_materialization_code_version: attempt.code_version,
           last_materialization_start_pos: attempt.start_pos,
           last_materialization_pos: attempt.pos,
+          last_materialization_checks: attempt.checks ?? null,
         }
       : {}),
     last_attempt_run_id: attempt.run_id,

@@ -2,6 +2,7 @@ import { canonicalJson, type Json } from "../../kernel/canonical.ts";
 import { type AnyRow, compareText, type Key, keyText, type Table } from "../../kernel/table.ts";
 import type { Instant } from "../../kernel/instant.ts";
 import type { Readable, Rows } from "../rows.ts";
+import type { CheckVerdict } from "./checks.ts";
 import type { Said } from "./partition-metadata.ts";
 import {
   type AttemptOutcome,
@@ -188,6 +189,7 @@ function rowOf(block: PartitionBlockRow, key: string, last: number, made: number
     last_materialization_code_version: success === null ? null : success[5],
     last_materialization_start_pos: success === null ? null : success[2],
     last_materialization_pos: success === null ? null : success[3],
+    last_materialization_checks: success?.[6] ?? null,
     last_attempt_run_id: run_id,
     last_attempt_at: at,
     last_attempt_outcome: outcome,
@@ -282,6 +284,7 @@ export type EndedAttempt = {
   readonly pos: number;
   readonly outcome: AttemptOutcome;
   readonly code_version: string | null;
+  readonly checks?: CheckVerdict | undefined;
 };
 
 /** What a recorded attempt changed: nothing that was made, or that, with where its metadata is. */
@@ -381,17 +384,22 @@ export class BlockEdit {
   #indexOf(attempt: EndedAttempt): number {
     // What ended at one pos has its run in common.
     for (let index = this.#attempts.length - 1; index >= 0; index--) {
-      const [, at, start_pos, pos, outcome, code_version] = this.#attempts[index] as BlockAttempt;
+      const [, at, start_pos, pos, outcome, code_version, checks] = this.#attempts[
+        index
+      ] as BlockAttempt;
       const isSame =
         pos === attempt.pos &&
         at === attempt.at &&
         start_pos === attempt.start_pos &&
         outcome === attempt.outcome &&
-        code_version === attempt.code_version;
+        code_version === attempt.code_version &&
+        checks === attempt.checks;
       if (isSame) return index;
     }
-    const { run_id, at, start_pos, pos, outcome, code_version } = attempt;
-    return this.#attempts.push([run_id, at, start_pos, pos, outcome, code_version]) - 1;
+    const { run_id, at, start_pos, pos, outcome, code_version, checks } = attempt;
+    const row: BlockAttempt = [run_id, at, start_pos, pos, outcome, code_version];
+    if (checks !== undefined) row.push(checks);
+    return this.#attempts.push(row) - 1;
   }
 
   /** The row as it is now; null when nothing changed. */

@@ -52,6 +52,14 @@ export function addPartitionKeys(input: PartitionKeysInput): Decide<KeysAdded> {
   };
 }
 
+/** Of the keys that are to be added: the new ones, and those that were removed, with what stays removed. */
+type AbsentKeys = {
+  definition: string;
+  fresh: string[];
+  back: ReturnType<typeof inOrder>;
+  left: Interval[];
+};
+
 /** Keys that one decision adds, and the keys that there are with them: what else it decides may use them. */
 export class KeyAdditions {
   readonly events: NewEvent[] = [];
@@ -74,17 +82,42 @@ export class KeyAdditions {
 
   /** Adds what is not there to a definition, once for each request; answers how many keys that were. */
   add(definition: string, keys: readonly string[], requestId: string): number {
+    return this.#record(this.#absent(definition, keys), requestId);
+  }
+
+  /** The same for several definitions that assets have: throws and adds nothing where one refuses its keys. */
+  addTogether(additions: readonly KeyAddition[], requestId: string): void {
+    const keysOf = Map.groupBy(additions, ({ definition }) => definition);
+    const absent = [...keysOf].map(([definition, each]) => {
+      this.refuseUnknown(definition);
+      const keys = new Set(each.flatMap((addition) => addition.keys));
+      refuseManyKeys(definition, keys.size);
+      return this.#absent(definition, [...keys]);
+    });
+    for (const each of absent) this.#record(each, requestId);
+  }
+
+  #absent(definition: string, keys: readonly string[]): AbsentKeys {
     const distinct = [...new Set(keys)];
     const numbers = this.keys.indexesOf(definition, distinct);
     const removed = this.keys.removed(definition);
     const fresh = distinct.filter((_, at) => (numbers[at] ?? null) === null);
-    const back = distinct.flatMap((key, at): [number, string][] => {
-      const number = numbers[at] ?? null;
-      return number !== null && intervalsContain(removed, number) ? [[number, key]] : [];
-    });
-    if (back.length > 0) this.#restore(definition, back, requestId);
+    const back = inOrder(
+      distinct.flatMap((key, at): [number, string][] => {
+        const number = numbers[at] ?? null;
+        return number !== null && intervalsContain(removed, number) ? [[number, key]] : [];
+      }),
+    );
+    const left = subtractIntervals(removed, back.numbers);
+    if (back.keys.length > 0) refuseManyStretches(definition, left);
+    return { definition, fresh, back, left };
+  }
+
+  #record(absent: AbsentKeys, requestId: string): number {
+    const { definition, fresh, back } = absent;
+    if (back.keys.length > 0) this.#restore(absent, requestId);
     if (fresh.length > 0) this.#append(definition, fresh, requestId);
-    return fresh.length + back.length;
+    return fresh.length + back.keys.length;
   }
 
   /** What is added, by definition. */
@@ -137,11 +170,9 @@ export class KeyAdditions {
     });
   }
 
-  #restore(definition: string, back: readonly [number, string][], request_id: string): void {
-    const { numbers, keys } = inOrder(back);
-    const removed = subtractIntervals(this.keys.removed(definition), numbers);
-    refuseManyStretches(definition, removed);
-    this.#removed.set(definition, removed);
+  #restore({ definition, back, left }: AbsentKeys, request_id: string): void {
+    const { numbers, keys } = back;
+    this.#removed.set(definition, left);
     this.events.push({
       type: "PartitionKeysRestored",
       idempotency_key: IDEMPOTENCY_KEYS.keysRestored(definition, this.#principal, request_id),

@@ -3,6 +3,7 @@ import type { Json } from "../../kernel/canonical.ts";
 import { PartitionDefinition } from "../../kernel/keyspace/definition.ts";
 import { PartitionMapping } from "../../kernel/keyspace/mapping.ts";
 import { StaleReason } from "../../kernel/keyspace/selector.ts";
+import { CHECKS_MAX, CheckSpec } from "../asset/checks.ts";
 import { InstantText, JsonValue } from "../envelope.ts";
 
 /** The name of an asset, for example `sales/orders`. */
@@ -108,6 +109,15 @@ export const AssetSpec = z.strictObject({
     .default(null),
   code_version: z.string().min(1).max(200).nullable().default(null),
   labels: Labels.default({}),
+  /** What judges its partitions after they were made; absent when nothing does. */
+  checks: z
+    .array(CheckSpec)
+    .min(1)
+    .max(CHECKS_MAX)
+    .refine((checks) => new Set(checks.map(({ name }) => name)).size === checks.length, {
+      error: "must have names that differ",
+    })
+    .exactOptional(),
   /** Made elsewhere, and only reported here; absent for all others. */
   external: z.literal(true).exactOptional(),
 });

@@ -1,4 +1,5 @@
 import { z } from "zod";
+import { CheckDocument, CheckStatus } from "../asset/checks.ts";
 import { Count, FailureField, InstantText, IntervalPair, JsonValue } from "../envelope.ts";
 import { TriggerSourceField } from "./events.ts";
 import { LogLevel, ProgressDocument } from "./protocol.ts";
@@ -219,6 +220,8 @@ export const AttemptDocument = z
     partitions: Count,
     partitions_failed: Count,
     partitions_skipped: Count,
+    /** What its checks came to, the worst of all its partitions; null where there were none. */
+    check_status: CheckStatus.nullable(),
   })
   .meta({ id: "Attempt" });
 export type AttemptDocument = z.infer<typeof AttemptDocument>;
@@ -268,6 +271,10 @@ export const TaskDetailDocument = TaskDocument.extend({
   attempts: z.array(AttemptDocument),
   /** What its function said of what it made; null when it said nothing, or has not succeeded. */
   metadata: JsonValue,
+  /** What its checks found in what it made, each with how many partitions it is about and the first of them. */
+  checks: z.array(
+    CheckDocument.extend({ partition_count: Count, partition_keys: z.array(z.string()) }),
+  ),
   /** False when the run has more events than are looked through. */
   complete: z.boolean(),
   pos: Count,

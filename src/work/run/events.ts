@@ -1,5 +1,6 @@
 import { z } from "zod";
 import { SegmentPurpose, SegmentReport } from "../sync/segment-protocol.ts";
+import { CheckResults } from "../asset/checks.ts";
 import { Labels, RetryPolicy } from "../definition/spec.ts";
 import { ShardWorkRef, StepReport } from "../shard/step-protocol.ts";
 import { Block } from "../sync/spec.ts";
@@ -216,6 +217,8 @@ export const TaskResultField = z.object({
   exceptions: z.array(PartitionExceptionField).optional(),
   code_version: z.string().nullable(),
   metadata: JsonValue.optional(),
+  /** What checks found in the partitions that a success has made. */
+  checks: CheckResults.optional(),
   error: FailureField.optional(),
   /** The worker gave the task back: the attempt does not count as a failure. */
   released: z.boolean().optional(),

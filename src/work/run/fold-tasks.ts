@@ -2,6 +2,7 @@ import { present, assert } from "../../kernel/errors.ts";
 import type { TaskResultField } from "./events.ts";
 import type { Instant } from "../../kernel/instant.ts";
 import type { Rows } from "../rows.ts";
+import { verdictOf } from "../asset/checks.ts";
 import { BlockChanges, recordAttempts, touchesOfPartitions } from "../asset/fold-partitions.ts";
 import { blockOfTask, TaskChanges } from "./task-blocks.ts";
 import type { RunRow, TaskRow, RunAssetRow } from "./rows.ts";
@@ -386,10 +387,17 @@ function skipTask(
     state: "SKIPPED",
     unmet: null,
     finished_at: change.at,
-    error: { class: "upstream", message: `${result.asset_key}${own} failed` },
+    error: { class: "upstream", message: whyNotThere(`${result.asset_key}${own}`, result) },
   });
   change.counts.planned -= partitions;
   change.counts.failed += partitions;
+}
+
+/** Why what a task makes is not there for those that wait for it. */
+function whyNotThere(what: string, { checks = [] }: TaskResultField): string {
+  const blocking = checks.find((check) => verdictOf(check) === "BLOCKED");
+  if (blocking === undefined) return `${what} failed`;
+  return `${what} did not pass its check ${blocking.name}`;
 }
 
 /** The foldings of tasks. */

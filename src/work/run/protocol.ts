@@ -2,6 +2,7 @@ import { z } from "zod";
 import type { Json } from "../../kernel/canonical.ts";
 import { PartitionKey } from "../../kernel/keyspace/definition.ts";
 import { EXPLICIT_KEYS_MAX } from "../../kernel/keyspace/selector.ts";
+import { CheckResults } from "../asset/checks.ts";
 import { Count, FailureField, InstantText, JsonValue } from "../envelope.ts";
 import { ClaimedSegment, SegmentReport } from "../sync/segment-protocol.ts";
 import { ClaimedStep, StepReport } from "../shard/step-protocol.ts";
@@ -229,6 +230,10 @@ export const ReportedResult = z.strictObject({
   segment: SegmentReport.optional(),
   /** Of an attempt at a step on shards: what it found or did. */
   step: StepReport.optional(),
+  /** What the checks of a success found in its partitions. */
+  checks: CheckResults.optional(),
+  /** Keys that a success adds to dynamic partitions: all of them with the result, or none. */
+  added_keys: z.array(KeyAddition).max(KEY_ADDITIONS_MAX).optional(),
   /** The function asked to be tried again no earlier than this. */
   retry_after_ms: z.int().nonnegative().optional(),
   /** The function said that trying again is no use. */

@@ -155,3 +155,181 @@ describe("HeartbeatRequest", () => {
     expect(HeartbeatRequest.safeParse(request).success).toBe(taken);
   });
 });
+
+describe("keys that attempts add", () => {
+  const FILES = { asset_key: "files", partitions: { type: "dynamic", name: "files" } };
+
+  function worldWithFiles(): LedgerWorld {
+    const world = new LedgerWorld();
+    world.publish({ asset_key: "a", partitions: NUMBERS, batch: false }, FILES);
+    run(world, ["a"], ["1", "2", "3"]);
+    return world;
+  }
+
+  const adding = (...keys: string[]) => [{ definition: "files", keys }];
+  const keysOf = (world: LedgerWorld): string[] =>
+    world.read((rows) =>
+      rows.dynamicKeys
+        .find([{ cell: "definition", is: "=", value: "files" }], [{ cell: "ordinal" }], 100)
+        .map(({ partition_key }) => partition_key),
+    );
+  const typesSince = (world: LedgerWorld, pos: number) =>
+    world.events.slice(pos).map(({ type }) => type);
+
+  test("I93: are recorded in the decision that records the success, each once", () => {
+    const world = worldWithFiles();
+    const [one, other, third] = refsOf(world.claim(["a"]));
+    if (one === undefined || other === undefined || third === undefined) throw new Error("none");
+    const before = world.pos;
+    const verdicts = world.report(
+      { ...one, outcome: "SUCCEEDED", added_keys: [...adding("x", "y"), ...adding("x", "z")] },
+      { ...other, outcome: "SUCCEEDED", added_keys: adding("y", "w") },
+      { ...third, outcome: "SUCCEEDED", added_keys: adding("x") },
+    );
+    expect(verdicts).toEqual(["recorded", "recorded", "recorded"]);
+    expect(keysOf(world)).toEqual(["x", "y", "z", "w"]);
+    expect(typesSince(world, before)).toEqual([
+      "PartitionKeysAdded",
+      "PartitionKeysAdded",
+      "TasksFinished",
+    ]);
+    const again = { ...one, outcome: "SUCCEEDED" as const, added_keys: adding("late") };
+    expect(world.report(again)).toEqual(["lost"]);
+    expect(keysOf(world)).not.toContain("late");
+  });
+
+  test("I93: are not those of an attempt that failed, was skipped, cancelled or lost", () => {
+    const world = worldWithFiles();
+    const [one, other, third] = refsOf(world.claim(["a"]));
+    if (one === undefined || other === undefined || third === undefined) throw new Error("none");
+    world.report(
+      { ...one, outcome: "FAILED", added_keys: adding("x") },
+      { ...other, outcome: "SKIPPED", added_keys: adding("y") },
+      { ...third, outcome: "CANCELLED", added_keys: adding("z") },
+      { ...third, attempt: 7, outcome: "SUCCEEDED", added_keys: adding("w") },
+    );
+    expect(keysOf(world)).toEqual([]);
+  });
+
+  test("I93: that cannot be added make the attempt fail with the reason, and no other", () => {
+    const world = worldWithFiles();
+    const [one, other, third] = refsOf(world.claim(["a"]));
+    if (one === undefined || other === undefined || third === undefined) throw new Error("none");
+    const misspelt = [...adding("x"), { definition: "file", keys: ["y"] }];
+    const many = Array.from({ length: 2 }, (_, part) =>
+      adding(...Array.from({ length: 6_000 }, (__, n) => `${part}-${n}`)),
+    ).flat();
+    const verdicts = world.report(
+      { ...one, outcome: "SUCCEEDED", added_keys: misspelt },
+      { ...other, outcome: "SUCCEEDED", added_keys: adding("z") },
+    );
+    expect(verdicts).toEqual(["recorded", "recorded"]);
+    world.report({ ...third, outcome: "SUCCEEDED", added_keys: many });
+    expect(keysOf(world)).toEqual(["z"]);
+    const errorOf = (ref: typeof one) =>
+      world.read((rows) => taskOf(rows, ref.run_pos, ref.task_key))?.error;
+    expect(errorOf(one)).toMatchObject({ class: "input" });
+    expect(errorOf(one)?.message).toContain('No asset has the dynamic partitions "file"');
+    expect(errorOf(one)?.message).toContain("files");
+    expect(errorOf(third)?.message).toContain("12000 keys are to be added to files at once");
+  });
+
+  test("I76: take their part of the room of a decision", () => {
+    const world = worldWithFiles();
+    const refs = refsOf(world.claim(["a"]));
+    world.room = { rows: 10, bytes: 1_000 };
+    const results = refs.map((ref, at) => ({
+      ...ref,
+      outcome: "SUCCEEDED" as const,
+      added_keys: adding(`${at}-1`, `${at}-2`, `${at}-3`),
+    }));
+    expect(world.report(...results)).toEqual(["recorded", "recorded"]);
+    expect(world.lookUpsOf(() => world.report(...results.slice(2)))).toBeLessThan(10);
+    expect(keysOf(world)).toHaveLength(9);
+  });
+});
+
+describe("checks that block", () => {
+  const identity = (asset_key: string) => [{ asset_key, mapping: IDENTITY }];
+  const failing = { name: "good", severity: "fail", blocking: true, passed: false } as const;
+
+  function worldOf(): LedgerWorld {
+    const world = new LedgerWorld();
+    world.publish(
+      { asset_key: "batch", partitions: NUMBERS, batch: true, retry: { delay_ms: 0 } },
+      { asset_key: "same", partitions: NUMBERS, upstream: identity("batch") },
+      { asset_key: "next", partitions: NUMBERS, upstream: identity("same") },
+    );
+    run(world, ["batch", "same", "next"], ["1", "2", "3"]);
+    return world;
+  }
+
+  const keysClaimed = (world: LedgerWorld, asset: string): string[] =>
+    world.claim([asset]).flatMap(({ tasks }) => tasks.flatMap((task) => task.partition_keys));
+
+  test("I95: hold back just what is made from the partitions that did not pass", () => {
+    const world = worldOf();
+    const [ref] = refsOf(world.claim(["batch"]));
+    if (ref === undefined) throw new Error("Nothing was claimed.");
+    const checks = [{ ...failing, partitions: [[1, 1]] as [number, number][] }];
+    world.report({ ...ref, outcome: "SUCCEEDED", checks });
+    const partition = world.read((rows) => partitionAt(rows, "batch", "2"));
+    expect(partition).toMatchObject({
+      last_attempt_outcome: "SUCCEEDED",
+      last_materialization_checks: "BLOCKED",
+    });
+    const other = world.read((rows) => partitionAt(rows, "batch", "1"));
+    expect(other?.last_materialization_checks).toBeNull();
+    expect(keysClaimed(world, "same")).toEqual(["1", "3"]);
+    const held = [1, 2, 3, 4, 5, 6].map((key) =>
+      world.read((rows) => taskOf(rows, ref.run_pos, key)),
+    );
+    const skipped = held.filter((task) => task?.state === "SKIPPED");
+    expect(skipped.map((task) => [task?.asset_key, task?.error?.message])).toEqual([
+      ["same", "batch did not pass its check good"],
+      ["next", "batch did not pass its check good"],
+    ]);
+  });
+
+  test("I95: do so too where an earlier attempt of the batch has made the partition", () => {
+    const world = worldOf();
+    const [first] = refsOf(world.claim(["batch"]));
+    if (first === undefined) throw new Error("Nothing was claimed.");
+    const exceptions = [{ index: 2, outcome: "FAILED" as const, error: null }];
+    const checks = [{ ...failing, partitions: [[0, 0]] as [number, number][] }];
+    world.report({ ...first, outcome: "SUCCEEDED", exceptions, checks });
+    world.pass(1_000);
+    const [second] = refsOf(world.claim(["batch"]));
+    if (second === undefined) throw new Error("Nothing was claimed.");
+    world.report({ ...second, outcome: "SUCCEEDED" });
+    expect(keysClaimed(world, "same")).toEqual(["2", "3"]);
+  });
+
+  test("are nothing where the attempt did not succeed", () => {
+    const world = worldOf();
+    const [ref] = refsOf(world.claim(["batch"]));
+    if (ref === undefined) throw new Error("Nothing was claimed.");
+    world.report({ ...ref, outcome: "SKIPPED", checks: [failing] });
+    expect(keysClaimed(world, "same")).toEqual(["1", "2", "3"]);
+  });
+
+  test("results of tasks alike in their checks are one entry of the event", () => {
+    const world = new LedgerWorld();
+    world.publish({ asset_key: "a", partitions: NUMBERS });
+    run(world, ["a"], ["1", "2", "3"]);
+    const [one, two, three] = refsOf(world.claim(["a"]));
+    if (one === undefined || two === undefined || three === undefined) throw new Error("none");
+    const passed = [{ name: "good", severity: "fail" as const, passed: true }];
+    world.report(
+      { ...one, outcome: "SUCCEEDED", checks: passed },
+      { ...two, outcome: "SUCCEEDED", checks: passed },
+      { ...three, outcome: "SUCCEEDED", checks: [{ ...failing }] },
+    );
+    const finished = world.events.findLast(({ type }) => type === "TasksFinished");
+    expect(finished?.data).toMatchObject({ results: [{ count: 2 }, { task_key: 2 }] });
+    const statuses = ["1", "2", "3"].map(
+      (key) => world.read((rows) => partitionAt(rows, "a", key))?.last_materialization_checks,
+    );
+    expect(statuses).toEqual(["PASSED", "PASSED", "BLOCKED"]);
+  });
+});

@@ -1,5 +1,5 @@
 import { needTasksAt, taskOf } from "./task-blocks.ts";
-import { present } from "../../kernel/errors.ts";
+import { PawlError, present } from "../../kernel/errors.ts";
 import type { NewEvent } from "../events.ts";
 import type { TaskResultField } from "./events.ts";
 import {
@@ -15,15 +15,24 @@ import type { KindRuns } from "../kind.ts";
 import { addMs, type Instant } from "../../kernel/instant.ts";
 import { IDEMPOTENCY_KEYS } from "../keys.ts";
 import { isOneToOne } from "../../kernel/keyspace/mapping.ts";
-import type { ReportedResult, ReportRequest } from "./protocol.ts";
+import {
+  KEY_ADDITIONS_MAX,
+  type KeyAddition,
+  type ReportedResult,
+  type ReportRequest,
+} from "./protocol.ts";
+import { boundedFailure } from "../envelope.ts";
+import { KeyAdditions } from "../definition/partition-keys.ts";
 import type { Failure } from "../backfill/rows.ts";
 import type { Rows } from "../rows.ts";
 import type { RunAssetRow, RunRow, TaskRow } from "./rows.ts";
 import type { Key } from "../../kernel/table.ts";
 import { DURATION_MS_MAX, lostAttemptsMax, type RetryPolicy } from "../definition/spec.ts";
 import { isMadeInOrder } from "../asset/lineage.ts";
+import { checkVerdicts, lengthOfCheck } from "../asset/checks.ts";
+import { needPartitions, partitionAt } from "../asset/partition-blocks.ts";
 import { pinnedSpec, pinnedWork } from "../asset/look-up.ts";
-import { type Context, type Decision, RoomUsed } from "../decision.ts";
+import { type Context, type Decision, DECISION_EVENTS_MAX, RoomUsed } from "../decision.ts";
 import { KINDS, kindOf } from "../kinds.ts";
 import { lengthOf } from "./request.ts";
 import { givenUp, lostInARow, retryDelayMs } from "./retries.ts";
@@ -40,6 +49,8 @@ export function reportTasks(request: ReportRequest) {
     const results = ofFirstRuns(request.results);
     needReported(rows, results);
     const closings = new RunClosings(rows, context);
+    const additions = new KeyAdditions(rows, context);
+    needKeys(additions, results);
     const used = new RoomUsed(context.room);
     const seen = new Set<string>();
     const verdicts: ("recorded" | "lost")[] = [];
@@ -51,14 +62,47 @@ export function reportTasks(request: ReportRequest) {
         continue;
       }
       const closing = closings.of(task.run_pos);
-      if (!closing.takeRoom(used, task)) break;
+      if (additions.events.length > KEY_EVENTS_MAX) break;
+      if (!closing.takeRoom(used, task, reported)) break;
       seen.add(name);
       const end = reported.crashed === true ? { ...reported, lost: true } : reported;
-      closing.add(task, end, request.code_version);
+      closing.add(task, withKeysAdded(additions, end, closing.run), request.code_version);
       verdicts.push("recorded");
     }
-    return { events: closings.events(), result: verdicts };
+    // The keys come first: what runs next may be about partitions that are there.
+    return { events: [...additions.events, ...closings.events()], result: verdicts };
   };
+}
+
+/** Events that add keys after which a decision leaves the other results to the next one. */
+const KEY_EVENTS_MAX = DECISION_EVENTS_MAX - RUNS_REPORTED_MAX - KEY_ADDITIONS_MAX * 2;
+
+/** What an attempt adds to dynamic partitions: only a success adds anything. */
+function keysAddedBy({ outcome, added_keys = [] }: ReportedResult): readonly KeyAddition[] {
+  return outcome === "SUCCEEDED" ? added_keys : [];
+}
+
+/** Has looked up the keys that results add, with one look-up for each definition. */
+function needKeys({ keys }: KeyAdditions, results: readonly ReportedResult[]): void {
+  const keysOf = Map.groupBy(results.flatMap(keysAddedBy), ({ definition }) => definition);
+  for (const [definition, each] of keysOf) {
+    const all = new Set(each.flatMap((addition) => addition.keys));
+    keys.indexesOf(definition, [...all]);
+  }
+}
+
+/** Adds the keys of an attempt. One whose keys cannot be added has failed, with the reason. */
+function withKeysAdded(additions: KeyAdditions, end: AttemptEnd, { run_id }: RunRow): AttemptEnd {
+  const { run_pos, task_key, attempt } = end;
+  try {
+    const added = keysAddedBy(end);
+    if (added.length > 0) additions.addTogether(added, `task:${run_id}:${task_key}:${attempt}`);
+    return end;
+  } catch (error) {
+    if (!(error instanceof PawlError)) throw error;
+    const failure = boundedFailure({ class: "input", message: error.message });
+    return { run_pos, task_key, attempt, outcome: "FAILED", error: failure };
+  }
 }
 
 /** The first results, up to those of one run more than may be reported at once. */
@@ -162,6 +206,9 @@ class RunClosing {
     if (said.lost === true)
       result.lost_attempts = lostInARow(this.run, task, this.#context.now) + 1;
     if (reported.metadata !== undefined) result.metadata = reported.metadata;
+    if (reported.checks !== undefined && reported.outcome === "SUCCEEDED") {
+      result.checks = reported.checks;
+    }
     const exceptions = exceptionsOf(reported, keys.length);
     if (exceptions !== undefined) result.exceptions = exceptions;
     const failed =
@@ -188,9 +235,12 @@ class RunClosing {
   }
 
   /** Whether there is room for an attempt's end: it writes its partitions, and tasks that waited for it. */
-  takeRoom(used: RoomUsed, task: TaskRow): boolean {
+  takeRoom(used: RoomUsed, task: TaskRow, reported: ReportedResult | null = null): boolean {
     const keys = keysOfTask(this.run, this.asset(task), task);
-    return used.take(1 + keys.length + (task.downstream?.length ?? 0), lengthOf(keys));
+    const added = reported === null ? [] : keysAddedBy(reported).flatMap((each) => each.keys);
+    const checks = (reported?.checks ?? []).reduce((sum, each) => sum + lengthOfCheck(each), 0);
+    const rows = 1 + keys.length + (task.downstream?.length ?? 0) + added.length;
+    return used.take(rows, lengthOf(keys) + lengthOf(added) + checks);
   }
 
   asset(task: TaskRow): RunAssetRow {
@@ -226,6 +276,7 @@ class RunClosing {
   #propagate(task: TaskRow, asset: RunAssetRow, result: TaskResultField): void {
     if (task.downstream === null) return;
     const failedKeys = this.#failedKeys(result);
+    for (const key of this.#blockedBefore(task, asset)) failedKeys.add(key);
     const releases: { task_key: number; asset_index: number }[] = [];
     const skips: NonNullable<TaskResultField["skips"]> = [];
     for (const next of this.#waiting(task.downstream)) {
@@ -255,7 +306,7 @@ class RunClosing {
   }
 
   /** Keys that are not there for whoever waits for them. */
-  #failedKeys(result: TaskResultField): ReadonlySet<string> {
+  #failedKeys(result: TaskResultField): Set<string> {
     if (result.outcome === "FAILED" || result.outcome === "CANCELLED") {
       return new Set(result.partition_keys);
     }
@@ -264,7 +315,27 @@ class RunClosing {
       const key = result.partition_keys[index];
       if (outcome === "FAILED" && key !== undefined) failed.add(key);
     }
+    // What a blocking check did not pass was made, and is not there for the others of this run.
+    const verdicts = checkVerdicts(result.checks ?? [], result.partition_keys.length);
+    for (const [place, key] of result.partition_keys.entries()) {
+      if (verdicts[place] === "BLOCKED") failed.add(key);
+    }
     return failed;
+  }
+
+  /** Keys of a batch that earlier attempts of it have made, and that a check holds back. */
+  #blockedBefore(task: TaskRow, asset: RunAssetRow): string[] {
+    if (task.remaining === null) return [];
+    const keys = keysOfTask(this.run, asset, { ...task, remaining: null });
+    needPartitions(
+      this.#rows,
+      keys.map((key): Key => [asset.asset_key, key]),
+    );
+    return keys.filter((key) => {
+      const known = partitionAt(this.#rows, asset.asset_key, key);
+      const isOwn = known?.last_materialization_run_id === this.run.run_id;
+      return isOwn && known.last_materialization_checks === "BLOCKED";
+    });
   }
 
   #waiting(taskKeys: readonly number[]): TaskRow[] {

@@ -1,3 +1,4 @@
+import type { CheckVerdict } from "../asset/checks.ts";
 import type { Json } from "../../kernel/canonical.ts";
 import type { SegmentRef, WorkRef } from "./events.ts";
 import type { Instant } from "../../kernel/instant.ts";
@@ -254,6 +255,8 @@ export type BlockAttempt = [
   pos: number,
   outcome: AttemptOutcome,
   code_version: string | null,
+  /** What the checks of a success came to; absent where there were none. */
+  checks?: CheckVerdict,
 ];
 
 /** The metadata of neighbouring places; without a value it is in a row of its own. */
@@ -304,6 +307,8 @@ export type PartitionRow = {
   last_materialization_start_pos: number | null;
   /** The pos at which it was materialized: what was started before cannot be known to have seen it. */
   last_materialization_pos: number | null;
+  /** What its checks came to; null where there were none. */
+  last_materialization_checks: CheckVerdict | null;
   last_attempt_run_id: string;
   last_attempt_at: Instant;
   last_attempt_outcome: AttemptOutcome;

@@ -1,3 +1,4 @@
+import { canonicalJson } from "../../kernel/canonical.ts";
 import { assert, present } from "../../kernel/errors.ts";
 import type { RunAssetField, TaskResultField, SegmentRef, WorkRef } from "./events.ts";
 import type { Interval } from "../../kernel/intervals.ts";
@@ -176,9 +177,15 @@ function isNext(last: TaskResultField, result: TaskResultField): boolean {
     last.lost_attempts === result.lost_attempts &&
     last.error?.class === result.error?.class &&
     last.error?.message === result.error?.message &&
+    areEqual(last.checks, result.checks) &&
     // Either both started, and have one key each, or neither did.
     (last.partition_keys.length === 0) === (result.partition_keys.length === 0)
   );
+}
+
+function areEqual(one: TaskResultField["checks"], other: TaskResultField["checks"]): boolean {
+  if (one === undefined || other === undefined) return one === other;
+  return canonicalJson(one) === canonicalJson(other);
 }
 
 /** The result of one partition with nothing to say that is its own. */
@@ -186,6 +193,7 @@ function isPlain(result: TaskResultField): boolean {
   return (
     result.partitions === 1 &&
     result.metadata === undefined &&
+    result.checks?.some(({ partitions }) => partitions !== undefined) !== true &&
     result.segment === undefined &&
     result.step === undefined &&
     result.exceptions === undefined &&

@@ -1,10 +1,21 @@
 import type { Json } from "../../kernel/canonical.ts";
 import { PawlError } from "../../kernel/errors.ts";
-import { type ClaimedGroup, levelFields, type TaskRef } from "../../work/run/protocol.ts";
+import {
+  type ClaimedGroup,
+  type KeyAddition,
+  levelFields,
+  type TaskRef,
+} from "../../work/run/protocol.ts";
+import type { CheckResult } from "../../work/asset/checks.ts";
 import type { UpstreamAnswer } from "../../work/asset/upstream-protocol.ts";
 import type { SegmentReport } from "../../work/sync/segment-protocol.ts";
 import type { StepReport } from "../../work/shard/step-protocol.ts";
-import type { TaskResult, TaskContext } from "../../define/automation-context.ts";
+import type {
+  DynamicPartitions,
+  TaskContext,
+  TaskResult,
+} from "../../define/automation-context.ts";
+import { GatheredKeys } from "../gathered-keys.ts";
 import type { Clock } from "../outbox.ts";
 import type { TaskProgress } from "../lease-keeper.ts";
 import {
@@ -69,6 +80,9 @@ export class TaskAttempt {
   readonly ref: TaskRef;
   readonly claimedAt: number;
   readonly exceptions: PartitionExceptions;
+  /** What checks found in the partitions that it has made. */
+  checks: readonly CheckResult[] = [];
+  #added: GatheredKeys | null = null;
   /** When progress was last passed on; the worker thins it out. */
   progressSentAt = Number.NEGATIVE_INFINITY;
   /** Where the task is about a segment: how far the attempt got, whatever its end. */
@@ -178,6 +192,17 @@ export class TaskAttempt {
     this.#host.progressed(this, progress);
   }
 
+  /** Keys that are added once the attempt has succeeded, and only then. */
+  addPartitions(of: DynamicPartitions, keys: readonly string[]): void {
+    this.#added ??= new GatheredKeys();
+    this.#added.add(of, keys);
+  }
+
+  /** All keys that it adds so far, by definition. */
+  get addedKeys(): KeyAddition[] {
+    return this.#added?.all() ?? [];
+  }
+
   async checkpoint(value: Json): Promise<void> {
     if (this.#state !== "running") {
       throw new PawlError("LEASE_LOST", "The task has ended; its checkpoint is not kept.");
@@ -273,8 +298,12 @@ export class TaskAttempt {
     const exceptions = this.exceptions.differingFrom(outcome.outcome);
     const segment = this.reportSegment?.(outcome.outcome === "SUCCEEDED");
     const step = this.reportStep?.() ?? null;
+    const isMade = outcome.outcome === "SUCCEEDED";
+    const added_keys = isMade ? this.addedKeys : [];
     return {
       ...outcome,
+      ...(isMade && this.checks.length > 0 ? { checks: [...this.checks] } : {}),
+      ...(added_keys.length > 0 ? { added_keys } : {}),
       ...(exceptions.length > 0 ? { exceptions } : {}),
       ...(segment === undefined ? {} : { segment }),
       ...(step === null ? {} : { step }),
@@ -317,22 +346,26 @@ const NO_CONFIG: Readonly<Record<string, Json>> = Object.freeze({});
  * What the function of an attempt gets. Whatever costs something is worked out when it is first
  * looked at; every member may be taken out of the object on its own.
  */
-export function taskContext(attempt: TaskAttempt, reader: PartitionReader | null): TaskContext {
+export function taskContext(
+  attempt: TaskAttempt,
+  reader: PartitionReader | null,
+  partitions: readonly string[] = attempt.task.partition_keys,
+): TaskContext {
   const { group, task } = attempt;
-  const partition = task.partition_keys[0] ?? "";
+  const partition = partitions[0] ?? "";
   let values: Readonly<Record<string, string>> | null = null;
   return {
     asset: group.asset_key,
     runId: group.run_id,
     attempt: task.attempt,
     partition,
-    partitions: task.partition_keys,
+    partitions,
     get values() {
       values ??= reader === null || partition === "" ? {} : reader.valuesOf(partition);
       return values;
     },
     get window() {
-      return reader === null ? null : windowOfAll(task.partition_keys, reader);
+      return reader === null ? null : windowOfAll(partitions, reader);
     },
     config: isObject(group.config) ? group.config : NO_CONFIG,
     get signal() {
@@ -350,6 +383,7 @@ export function taskContext(attempt: TaskAttempt, reader: PartitionReader | null
     upstream: (asset, options) => upstreamList(attempt, asset, options),
     eachUpstream: (asset, options) => eachUpstream(attempt, asset, options),
     log: (message, fields) => attempt.log(message, fields ?? {}),
+    addPartitions: (of, keys) => attempt.addPartitions(of, keys),
     partitionFailed(key, error) {
       const message = messageOf(error);
       attempt.exceptions.add(key, { outcome: "FAILED", error: { class: "user", message } });

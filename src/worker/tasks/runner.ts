@@ -1,4 +1,6 @@
 import type { WorkerConnection } from "../../client/worker-connection.ts";
+import type { Materialize, TaskResult } from "../../define/automation-context.ts";
+import type { Check } from "../../define/check.ts";
 import type { Project } from "../../define/define-pawl.ts";
 import type { Json } from "../../kernel/canonical.ts";
 import { PawlError, present } from "../../kernel/errors.ts";
@@ -41,6 +43,7 @@ import {
 } from "./attempt.ts";
 import { openTaskMessages, type TaskMessages } from "./messages.ts";
 import type { StopCause, TaskOutcome } from "./outcome.ts";
+import { runChecks } from "./run-checks.ts";
 import { type ClaimRides, Solitude, TaskSlots } from "./task-slots.ts";
 import type { UpstreamPage } from "./upstream.ts";
 
@@ -56,7 +59,7 @@ export function taskCodeOf(
   ]);
 }
 
-function assetCodes({ specs, functions }: Project): [string, TaskCode][] {
+function assetCodes({ specs, functions, checks }: Project): [string, TaskCode][] {
   const codes: [string, TaskCode][] = [];
   for (const spec of specs) {
     if (spec.kind !== "asset") continue;
@@ -66,11 +69,24 @@ function assetCodes({ specs, functions }: Project): [string, TaskCode][] {
       spec.partitions === null ? null : partitionReaderOf(spec.asset_key, spec.partitions);
     const code: TaskCode = (attempt) => {
       for (const key of attempt.task.partition_keys) reader?.valuesOf(key);
-      return materialize(taskContext(attempt, reader));
+      const made = materialize(taskContext(attempt, reader));
+      const own = checks.get(spec.asset_key);
+      return own === undefined ? made : thenChecked(attempt, own, reader, made);
     };
     codes.push([spec.asset_key, code]);
   }
   return codes;
+}
+
+async function thenChecked(
+  attempt: TaskAttempt,
+  checks: readonly Check[],
+  reader: PartitionReader | null,
+  made: ReturnType<Materialize>,
+): Promise<TaskResult | void> {
+  const result = await made;
+  await runChecks(attempt, checks, reader, result);
+  return result;
 }
 
 function syncCodes({ syncs }: Project, host: SegmentHost): [string, TaskCode][] {

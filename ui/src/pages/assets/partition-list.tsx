@@ -2,6 +2,7 @@ import type { ReactNode } from "react";
 import { Link } from "wouter";
 import type { PartitionDocument } from "../../../../src/work/asset/api.ts";
 import { type ListAnswer, useList } from "../../api/use-answer.ts";
+import { ChecksBadge, checkSentence } from "../../parts/checks.tsx";
 import { Choice } from "../../parts/field.tsx";
 import { Empty } from "../../parts/notice.tsx";
 import { lookOf } from "../../parts/status-look.ts";
@@ -46,8 +47,21 @@ const COLUMNS: readonly Column<PartitionDocument>[] = [
         </>
       ),
   },
+  { heading: "Checks", cell: (partition) => <ChecksOf partition={partition} /> },
   { heading: "Error", cell: (partition) => <ErrorOf partition={partition} /> },
 ];
+
+/** What the checks came to, and what the first of those says that did not pass. */
+function ChecksOf({ partition }: { partition: PartitionDocument }): ReactNode {
+  const { check_status, failed_checks } = partition;
+  const [first] = failed_checks;
+  if (check_status === null) return "–";
+  return (
+    <span title={failed_checks.map(checkSentence).join("\n")}>
+      <ChecksBadge status={check_status} /> {first?.name}
+    </span>
+  );
+}
 
 /** Why the last attempt failed, and where more is told. */
 function ErrorOf({ partition }: { partition: PartitionDocument }): ReactNode {
@@ -64,7 +78,7 @@ function ErrorOf({ partition }: { partition: PartitionDocument }): ReactNode {
 
 /** The partitions of an asset one by one, with those of a status or a reason only. */
 export function PartitionList({ assetKey }: { assetKey: string }): ReactNode {
-  const [{ status, reason }, setFilter] = useFilters(["status", "reason"]);
+  const [{ status, reason, checks }, setFilter] = useFilters(["status", "reason", "checks"]);
   return (
     <>
       <div className="filters">
@@ -89,12 +103,27 @@ export function PartitionList({ assetKey }: { assetKey: string }): ReactNode {
           ]}
           onChange={(value) => {
             setFilter("status", "");
+            setFilter("checks", "");
             setFilter("reason", value);
+          }}
+        />
+        <Choice
+          label="Checks"
+          value={checks}
+          options={[
+            ["", "All"],
+            ["FAILED", "failed"],
+            ["WARNED", "warning"],
+            ["PASSED", "passed"],
+          ]}
+          onChange={(value) => {
+            setFilter("reason", "");
+            setFilter("checks", value);
           }}
         />
       </div>
       {reason === "" ? (
-        <ByStatus assetKey={assetKey} status={status} />
+        <ByStatus assetKey={assetKey} status={status} checks={checks} />
       ) : (
         <ByReason assetKey={assetKey} reason={reason} />
       )}
@@ -102,8 +131,13 @@ export function PartitionList({ assetKey }: { assetKey: string }): ReactNode {
   );
 }
 
-function ByStatus({ assetKey, status }: { assetKey: string; status: string }): ReactNode {
-  const query = { limit: 50, ...(status === "" ? {} : { status }) };
+function ByStatus(props: { assetKey: string; status: string; checks: string }): ReactNode {
+  const { assetKey, status, checks } = props;
+  const query = {
+    limit: 50,
+    ...(status === "" ? {} : { status }),
+    ...(checks === "" ? {} : { checks }),
+  };
   const list = useList("listAssetPartitions", { params: { asset_key: assetKey }, query });
   return <Shown list={list} />;
 }

@@ -4,6 +4,7 @@ import type { PartitionDocument } from "../../../../src/work/asset/api.ts";
 import { call } from "../../api/call.ts";
 import { useAnswer } from "../../api/use-answer.ts";
 import { Action } from "../../parts/action.tsx";
+import { CheckList, ChecksBadge } from "../../parts/checks.tsx";
 import { Facts, Id } from "../../parts/facts.tsx";
 import { Loaded } from "../../parts/loaded.tsx";
 import { Metadata } from "../../parts/metadata.tsx";
@@ -37,6 +38,7 @@ export function PartitionPanel(props: {
               <div className="assets-panel-heading">
                 <h2>{partition.partition_key === "" ? "Status" : partition.partition_key}</h2>
                 <Status state={partition.status} />
+                <ChecksBadge status={partition.check_status} />
                 {onClose !== null && (
                   <button type="button" className="button" onClick={onClose}>
                     Close
@@ -44,6 +46,11 @@ export function PartitionPanel(props: {
                 )}
               </div>
               <LastError partition={partition} />
+              {partition.failed_checks.length > 0 && (
+                <Notice tone={partition.check_status === "FAILED" ? "bad" : "warn"}>
+                  <CheckList checks={partition.failed_checks} />
+                </Notice>
+              )}
               <PartitionFacts partition={partition} />
               <PartitionActions partition={partition} />
             </>

@@ -2,6 +2,7 @@ import type { ReactNode } from "react";
 import { Link, useParams } from "wouter";
 import type { AnswerOf } from "../../../../src/work/operations.ts";
 import { useAnswer } from "../../api/use-answer.ts";
+import { CheckList, ChecksBadge } from "../../parts/checks.tsx";
 import { Facts, Id, Json, RunLink } from "../../parts/facts.tsx";
 import { Loaded } from "../../parts/loaded.tsx";
 import { Metadata } from "../../parts/metadata.tsx";
@@ -84,6 +85,11 @@ function Shown({ task }: { task: Detail }): ReactNode {
       {task.metadata !== null && (
         <Section title="Metadata">
           <Metadata value={task.metadata} label="Metadata" />
+        </Section>
+      )}
+      {task.checks.length > 0 && (
+        <Section title="Checks">
+          <CheckList checks={task.checks} />
         </Section>
       )}
       {task.checkpoint !== null && (
@@ -187,7 +193,14 @@ function untried({ state }: Detail): string {
 
 const ATTEMPT_COLUMNS: Column<Attempt>[] = [
   { heading: "Attempt", cell: ({ attempt }) => attempt },
-  { heading: "Outcome", cell: ({ outcome }) => <Status state={outcome ?? "RUNNING"} /> },
+  {
+    heading: "Outcome",
+    cell: ({ outcome, check_status }) => (
+      <>
+        <Status state={outcome ?? "RUNNING"} /> <ChecksBadge status={check_status} />
+      </>
+    ),
+  },
   { heading: "Worker", cell: ({ worker_id }) => <Id id={worker_id} />, wideOnly: true },
   { heading: "Started", cell: ({ started_at }) => <Moment at={started_at} />, wideOnly: true },
   {

@@ -29,6 +29,7 @@ const attempt = (more: Partial<Attempt> = {}): Attempt => ({
   partitions: 1,
   partitions_failed: 0,
   partitions_skipped: 0,
+  check_status: null,
   ...more,
 });
 
