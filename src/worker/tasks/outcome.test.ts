@@ -72,6 +72,7 @@ describe("metadataOf", () => {
       ring,
       long: "x".repeat(20_000),
       at: new Date(0),
+      never: new Date("no date"),
       name: "orders",
     };
     const { value, faults } = metadataOf({ metadata: given });
@@ -82,6 +83,7 @@ describe("metadataOf", () => {
       expect.stringContaining('"endless": the number Infinity cannot be kept'),
       expect.stringMatching(/"ring": it is .*nested|"ring": .*more than/),
       expect.stringContaining('"long": it is more than'),
+      'A fact of the metadata is not kept: "never": a date that is none cannot be written as JSON.',
     ]);
     const none = metadataOf({ metadata: { rows: 1n } });
     expect(none).toEqual({
