@@ -35,8 +35,9 @@ function hasDeed(site: Site): boolean {
  */
 function grantedAgainMs(events: readonly EventDocument[]): number {
   const expired = events.find(({ type }) => type === "TaskLeaseExpired");
-  const { result } = expired?.data as EventData<"TaskLeaseExpired">;
-  const waitMs = Date.parse(result.retry_at ?? "") - Date.parse(expired?.occurred_at ?? "");
+  if (expired === undefined) throw new Error("No lease has run out.");
+  const { result } = expired.data as EventData<"TaskLeaseExpired">;
+  const waitMs = Date.parse(result.retry_at ?? "") - Date.parse(expired.occurred_at);
   return loadConfig({ env: {} }).lease_ms + waitMs;
 }
 
