@@ -31,15 +31,19 @@ export function asOwnerOfLines<Result>(keeper: LineKeeper, run: () => Result): R
   return current === null ? run() : current.run(keeper, run);
 }
 
+/** Whose code is running now; null beside tasks. */
+export function ownerOfLines(): LineKeeper | null {
+  return current?.getStore() ?? null;
+}
+
 /**
  * From now on, what tasks write on this console is kept with them as well as shown. What is written
  * beside tasks is only shown.
  */
 export function captureConsole(target: CapturedConsole): void {
   current ??= new AsyncLocalStorage();
-  const storage = current;
   const keep = (level: LogLevel, said: readonly unknown[], shown: () => string): void => {
-    storage.getStore()?.log(textOf(said, shown), levelFields(level));
+    ownerOfLines()?.log(textOf(said, shown), levelFields(level));
   };
   for (const [method, level] of METHODS) {
     const show = target[method].bind(target);
