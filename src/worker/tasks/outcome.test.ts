@@ -91,6 +91,14 @@ describe("metadataOf", () => {
     });
   });
 
+  test("keeps what comes after many facts that cannot be kept, and counts these", () => {
+    const odd = Object.fromEntries(Array.from({ length: 50 }, (_, at) => [`odd ${at}`, 1n]));
+    const { value, faults } = metadataOf({ metadata: { ...odd, rows: 5 } });
+    expect(value).toEqual({ rows: 5 });
+    expect(faults).toHaveLength(21);
+    expect(faults.at(-1)).toBe("30 more facts of the metadata are not kept.");
+  });
+
   test("keeps no more than the server takes, however it is written", () => {
     const quotes = Object.fromEntries(
       Array.from({ length: 40 }, (_, at) => [`fact ${at}`, '"'.repeat(400)]),
