@@ -323,7 +323,7 @@ describe("pawl refuses with one sentence", () => {
       ["init", "elsewhere", "--template", "asets"],
       "INPUT_INVALID",
       2,
-      '--template: expected assets, duckdb, api-sync, evm or shards, got "asets".',
+      '--template: expected assets, duckdb, api-sync, evm or shards, got "asets". Did you mean assets?',
     ],
     [
       "a server that is not there",

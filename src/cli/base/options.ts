@@ -301,7 +301,8 @@ function invalidOption(
   );
 }
 
-function hintOf(got: string, words: readonly string[]): string {
+/** What was probably meant, as a sentence to be added; nothing where no word is near. */
+export function hintOf(got: string, words: readonly string[]): string {
   const meant = nearMiss(got, words);
   return meant === null ? "" : ` Did you mean ${meant.toLowerCase()}?`;
 }
