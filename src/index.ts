@@ -79,7 +79,7 @@ export { md } from "./define/metadata.ts";
 export { createClient } from "./client/client.ts";
 export { PawlError } from "./kernel/errors.ts";
 
-export type { Client, ClientOptions } from "./client/client.ts";
+export type { Client, ClientOptions, FollowedEvent } from "./client/client.ts";
 export type { WaitOptions } from "./client/waiting.ts";
 export type { EventDocument } from "./work/server-api.ts";
 export type { Json } from "./kernel/canonical.ts";

@@ -1,5 +1,6 @@
 import { type Operation, takesKey } from "../work/operation.ts";
 import type { AnswerOf, OperationName, PartInput } from "../work/operations.ts";
+import type { EventData, EventType } from "../work/events.ts";
 import type { EventDocument } from "../work/server-api.ts";
 import { PawlError } from "../kernel/errors.ts";
 import { connectionCode, documentOf, serverUrl, unreachableServer } from "./server-answer.ts";
@@ -86,12 +87,17 @@ type CallArguments<Name extends OperationName> =
   Partial<CallInput<Name>> extends CallInput<Name> ? [input?: CallInput<Name>] : [CallInput<Name>];
 
 /** What to follow in the ledger. */
-export type FollowInput = {
+export type FollowInput<Type extends string = string> = {
   after?: number | undefined;
-  types?: readonly string[] | undefined;
+  types?: readonly Type[] | undefined;
   entity?: string | undefined;
   signal?: AbortSignal | undefined;
 };
+
+/** An event of a type that is known here has data of that type; of any other, some document. */
+export type FollowedEvent<Type extends string = string> = Type extends EventType
+  ? Omit<EventDocument, "type" | "data"> & { type: Type; data: EventData<Type> }
+  : EventDocument;
 
 type ListName = {
   [Name in OperationName]: AnswerOf<Name> extends { items: unknown[]; next_cursor: string | null }
@@ -114,8 +120,13 @@ export interface Client {
     name: Name,
     ...input: CallArguments<Name>
   ): AsyncGenerator<AnswerOf<Name>["items"][number]>;
-  /** Events as they come, without end and without a gap, over lost connections too. */
-  follow(input?: FollowInput): AsyncGenerator<EventDocument>;
+  /**
+   * Events as they come, without end and without a gap, over lost connections too. Where `types` names
+   * them, their `data` is typed.
+   */
+  follow<const Type extends string = string>(
+    input?: FollowInput<Type>,
+  ): AsyncGenerator<FollowedEvent<Type>>;
   readonly backfills: {
     /**
      * Resolves with the backfill once it has ended, however it ended, or cannot go on by itself: paused at

@@ -95,6 +95,14 @@ export class LineReader {
   }
 }
 
+/** The levels of the lines of the two streams. */
+export const STREAM_LEVELS = { stdout: "info", stderr: "warn" } as const;
+
+/** What is kept of a line, with a word on what was cut of it. */
+export function lineMessage(plain: string, cut: number): string {
+  return cut === 0 ? plain : `${plain}… (${cut} more characters were cut)`;
+}
+
 const Text = z.string().min(1);
 const Fields = z.record(z.string(), JsonValue);
 
@@ -182,8 +190,7 @@ export class CommandOutput {
   #log(stream: "stdout" | "stderr", { text, cut }: OutputLine): void {
     const plain = stripVTControlCharacters(text);
     if (plain.trim() === "") return;
-    const message = cut === 0 ? plain : `${plain}… (${cut} more characters were cut)`;
-    this.#context.log(message, { level: stream === "stderr" ? "warn" : "info" });
+    this.#context.log(lineMessage(plain, cut), { level: STREAM_LEVELS[stream] });
     const tail = this.#tails[stream];
     tail.push(plain.slice(0, TAIL_LINE_LENGTH_MAX).toWellFormed());
     if (tail.length > TAIL_LINES_MAX) tail.shift();

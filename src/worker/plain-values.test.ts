@@ -20,6 +20,15 @@ import {
   readableText,
 } from "./plain-values.ts";
 
+describe("plainError", () => {
+  test("keeps where an error was thrown, however long its message is", () => {
+    const { stack = "" } = plainError(new Error(`no such row: ${"x".repeat(50_000)}`));
+    expect(stack).toMatch(/^Error: no such row: x+…/);
+    expect(stack).toMatch(/\n +at .*plain-values\.test\.ts/);
+    expect(stack.length).toBeLessThanOrEqual(8_000);
+  });
+});
+
 describe("messageOf", () => {
   test("finds words for anything that can be thrown", () => {
     expect(messageOf(undefined)).toContain("undefined");

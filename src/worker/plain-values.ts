@@ -147,6 +147,10 @@ class CopyFault extends Error {}
 type Copying = { left: number; readonly lengthMax: number };
 
 function copyOf(given: unknown, key: string, copying: Copying, depth: number): Json | undefined {
+  // Its own word in JSON is null, which says that there is nothing.
+  if (types.isDate(given) && Number.isNaN(Date.prototype.getTime.call(given))) {
+    throw new CopyFault("a date that is none cannot be written as JSON");
+  }
   const value = jsonOf(given, key);
   switch (typeof value) {
     case "undefined":
@@ -258,9 +262,16 @@ function errorLike(thrown: object, depth: number): Error {
   const options = isError(cause) ? { cause: plainAt(cause, depth + 1) } : {};
   const error = ofOwnKind(thrown, message, options) ?? ofOtherKind(thrown, message, options);
   const stack = member(thrown, "stack");
-  const text = typeof stack === "string" ? cut(stack, TEXT_LENGTH_MAX) : "";
+  const text = typeof stack === "string" ? stackText(stack) : "";
   Object.defineProperty(error, "stack", { value: text, writable: true, configurable: true });
   return error;
+}
+
+/** A stack begins with the message: of a long one both are kept, and what is between is cut. */
+function stackText(stack: string): string {
+  if (stack.length <= TEXT_LENGTH_MAX) return stack.toWellFormed();
+  const frames = stack.slice(MESSAGE_LENGTH_MAX - TEXT_LENGTH_MAX).toWellFormed();
+  return `${cut(stack, MESSAGE_LENGTH_MAX)}${frames}`;
 }
 
 /** An error whose kind says what to do about it; null for all others. */

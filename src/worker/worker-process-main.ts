@@ -7,6 +7,7 @@ import { PawlError } from "../kernel/errors.ts";
 import type { Project } from "../define/define-pawl.ts";
 import { loadProject } from "./load-project.ts";
 import { messageOf, plainError } from "./plain-values.ts";
+import { captureChildren } from "./tasks/child-lines.ts";
 import { captureConsole } from "./tasks/console-lines.ts";
 import { type FromWorkerProcess, ToWorkerProcess } from "./worker-process-messages.ts";
 
@@ -31,6 +32,7 @@ process.on("unhandledRejection", (reason) => {
 
 // Before the project is loaded: its modules may take a method of the console for themselves.
 captureConsole(console);
+captureChildren(process);
 
 try {
   const project = await loadProject(process.argv[2] ?? "");

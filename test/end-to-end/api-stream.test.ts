@@ -1,5 +1,4 @@
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
-import type { EventDocument } from "../../src/work/server-api.ts";
 import { ALL_ORDERS, type Api, publish, startApi } from "./api-server.ts";
 
 const EVENTS = "/api/v1/orchestration/events";
@@ -13,11 +12,8 @@ beforeEach(async () => {
 
 afterEach(() => api.close());
 
-async function take(
-  events: AsyncGenerator<EventDocument>,
-  count: number,
-): Promise<EventDocument[]> {
-  const taken: EventDocument[] = [];
+async function take<Event>(events: AsyncGenerator<Event>, count: number): Promise<Event[]> {
+  const taken: Event[] = [];
   for await (const event of events) {
     taken.push(event);
     if (taken.length === count) break;
@@ -55,7 +51,15 @@ describe("following the ledger", () => {
   test("gives only the types and the entity that were asked for", async () => {
     const { backfill_id } = await api.client.call("createBackfill", { body: ALL_ORDERS });
     const planned = take(api.client.follow({ types: ["BackfillChunkPlanned"] }), 2);
-    expect((await planned).map(({ type }) => type)).toEqual(Array(2).fill("BackfillChunkPlanned"));
+    // Of a type that is named, the data has its type.
+    const chunks: [string, number][] = (await planned).map(({ type, data }) => [
+      type,
+      data.chunk_index,
+    ]);
+    expect(chunks).toEqual([
+      ["BackfillChunkPlanned", 0],
+      ["BackfillChunkPlanned", 1],
+    ]);
     const published = await api.client.call("listEvents", {
       query: { type: "DefinitionsPublished" },
     });

@@ -8,6 +8,8 @@ import { CliProject } from "./cli-project.ts";
 type Logs = { lines: RunLogLineDocument[]; older_left_out: boolean };
 
 const CONFIG = `
+import { spawn } from "node:child_process";
+import { once } from "node:events";
 import { existsSync } from "node:fs";
 import { setTimeout as sleep } from "node:timers/promises";
 import { asset, definePawl, staticPartitions } from "pawl";
@@ -17,7 +19,7 @@ const letters = asset("letters", {
   retry: { maxAttempts: 2, delayMs: 1 },
   materialize: async ({ partition, attempt, log }) => {
     console.log("reading %s", partition);
-    await sleep(1);
+    await once(spawn("echo", ["child of " + partition], { stdio: "inherit" }), "close");
     console.warn("odd value", { partition });
     log("stored", { rows: 3, level: "debug" });
     if (partition === "b") throw new TypeError("b is no good, attempt " + attempt);
@@ -47,6 +49,7 @@ describe("what tasks logged", () => {
     expect(code).toBe(1);
     // What a task prints is shown where its worker runs as well.
     expect(stderr).toContain("reading a\n");
+    expect(stderr).toContain("child of a\n");
     run = (JSON.parse(stdout) as { run_id: string }).run_id;
 
     const { lines, older_left_out } = await project.json<Logs>("logs", run);
@@ -55,6 +58,7 @@ describe("what tasks logged", () => {
     const ofA = lines.filter(({ task_key }) => task_key === 0);
     expect(ofA.map(({ level, message, attempt }) => [level, message, attempt])).toEqual([
       ["info", "reading a", 1],
+      ["info", "child of a", 1],
       ["warn", "odd value { partition: 'a' }", 1],
       ["debug", "stored", 1],
     ]);
@@ -81,6 +85,7 @@ describe("what tasks logged", () => {
     };
     expect(await messages(run, "0")).toEqual([
       "reading a",
+      "child of a",
       "odd value { partition: 'a' }",
       "stored",
     ]);
@@ -93,7 +98,7 @@ describe("what tasks logged", () => {
     expect(cut.older_left_out).toBe(true);
     expect(cut.lines.map(({ message }) => message)).toEqual((await messages(run, "1")).slice(-3));
     const text = await project.said("logs", run, "1", "--limit", "3");
-    expect(text).toMatch(/^… 5 older lines left out here: --limit shows more\.\n/);
+    expect(text).toMatch(/^… 7 older lines left out here: --limit shows more\.\n/);
   });
 
   test("is shown of a backfill, run by run as they come", async () => {
@@ -101,7 +106,7 @@ describe("what tasks logged", () => {
     await project.said(...args, "--backfill-id", "both", "--wait");
     backfill = "both";
     const { lines } = await project.json<Logs>("logs", backfill);
-    expect(lines).toHaveLength(6);
+    expect(lines).toHaveLength(8);
     expect(new Set(lines.map(({ run_id }) => run_id)).size).toBe(2);
     expect(lines.map(({ at }) => at)).toEqual(lines.map(({ at }) => at).toSorted());
     const cut = await project.said("logs", backfill, "--limit", "2");

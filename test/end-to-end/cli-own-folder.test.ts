@@ -72,6 +72,9 @@ test("commands in a copy of a folder leave the server of the original alone", as
     rmSync(join(copy.folder, ".pawl", "server.lock"), { force: true });
     const created = await copy.said("backfill", "create", "rows", "--all");
     expect(created).toContain("No server is running");
+    expect(await copy.said("run", "start", "sums", "--partitions", "eu")).toMatch(
+      /^The run .*\nNo server is running/,
+    );
     expect((await copy.json<{ items: unknown[] }>("backfill", "list")).items).toHaveLength(1);
     expect((await project.json<{ items: unknown[] }>("backfill", "list")).items).toHaveLength(0);
   } finally {

@@ -40,6 +40,11 @@ describe("pawl partitions report", () => {
     expect(await said("partitions", "report", "orders", "--all", "--forget")).toBe(
       "Took the reports of 3 partitions of orders back. 4 partitions had no report, and stay as they are.\n",
     );
+    expect(
+      await said("partitions", "report", "orders", "--partitions", "2025-01-07", "--forget"),
+    ).toBe(
+      "Took the reports of 0 partitions of orders back. 1 partition had no report, and stays as it is.\n",
+    );
     expect(await said("partitions", "summary", "orders")).toMatch(/^never materialized +7$/m);
   });
 

@@ -256,6 +256,20 @@ describe("pawl refuses with one sentence", () => {
       2,
       "`pawl backfill create --help` lists what there is.",
     ],
+    [
+      "a choice that is misspelt",
+      ["backfill", "create", "visits", "--all", "--only", "mising"],
+      "INPUT_INVALID",
+      2,
+      "Did you mean missing? `pawl backfill create --help` lists what there is.",
+    ],
+    [
+      "a time that is none",
+      ["backfill", "create", "visits", "--all", "--start-at", "tomorrow"],
+      "INPUT_INVALID",
+      2,
+      "--start-at: expected a time such as 2026-01-31 or 2026-01-31T06:00:00Z, or a duration",
+    ],
     ["a command that resembles none", ["xyz"], "INPUT_INVALID", 2, "`pawl --help` lists"],
     ["an unknown asset", ["backfill", "create", "nope", "--all"], "ASSET_NOT_FOUND", 3, '"nope"'],
     [
@@ -309,7 +323,7 @@ describe("pawl refuses with one sentence", () => {
       ["init", "elsewhere", "--template", "asets"],
       "INPUT_INVALID",
       2,
-      '--template: expected assets, duckdb, api-sync, evm or shards, got "asets".',
+      '--template: expected assets, duckdb, api-sync, evm or shards, got "asets". Did you mean assets?',
     ],
     [
       "a server that is not there",

@@ -198,8 +198,8 @@ test("md says how facts about what was made are shown", async () => {
   const params = { run_id, task_key: 0 };
   expect(await client.call("getTask", { params })).toMatchObject({ metadata });
   const { items } = await client.call("listTaskLogs", { params });
-  expect(items.map(({ message }) => message)).toEqual([
-    'A fact of the metadata is not kept: "left": a bigint cannot be written as JSON.',
+  expect(items.map(({ level, message }) => `${level}: ${message}`)).toEqual([
+    'warn: A fact of the metadata is not kept: "left": a bigint cannot be written as JSON.',
   ]);
   const { items: partitions } = await client.call("listAssetPartitions", {
     params: { asset_key: "report" },

@@ -91,7 +91,7 @@ async function requestsOf(name: string, count: number): Promise<Evaluated["run_r
   const id = await sensorId(name);
   const requests: Evaluated["run_requests"] = [];
   for await (const { data } of api.client.follow({ types: ["SensorEvaluated"] })) {
-    const { sensor_id, run_requests } = data as Evaluated;
+    const { sensor_id, run_requests } = data;
     if (sensor_id === id) requests.push(...run_requests);
     if (requests.length >= count) break;
   }
@@ -103,7 +103,7 @@ async function outcomesOf(runIds: readonly (string | null)[]): Promise<string[]>
   const left = new Set(runIds);
   const outcomes: string[] = [];
   for await (const { data } of api.client.follow({ types: ["RunFinished"] })) {
-    const { run_id, outcome } = data as EventData<"RunFinished">;
+    const { run_id, outcome } = data;
     if (left.delete(run_id)) outcomes.push(outcome);
     if (left.size === 0) break;
   }
@@ -189,7 +189,7 @@ describe("sensors of a project, on a real server and a worker in a process of it
   test("show why they fail", async () => {
     const params = { sensor_id: "broken" };
     for await (const { data } of api.client.follow({ types: ["SensorEvaluated"] })) {
-      if ((data as Evaluated).sensor_id === (await sensorId("broken"))) break;
+      if (data.sensor_id === (await sensorId("broken"))) break;
     }
 
     expect(await api.client.call("getSensor", { params })).toMatchObject({

@@ -13,7 +13,7 @@ const ALLOWED: Record<string, readonly string[]> = {
   shards: ["kernel", "work", "client"],
   evm: ["kernel", "work", "define"],
   external: ["kernel", "work", "define"],
-  worker: ["kernel", "work", "define", "client", "shards"],
+  worker: ["kernel", "work", "define", "client", "shards", "external"],
   server: ["kernel", "work", "store/store.ts", "engine"],
 };
 

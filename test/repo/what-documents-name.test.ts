@@ -28,6 +28,12 @@ function strangers(pattern: RegExp, isThere: (found: string, path: string) => bo
 
 const ROOT = new URL("../..", import.meta.url).pathname;
 
+function programOf(): Promise<Command> {
+  const stream = { write: () => true };
+  const cli = { terminal: { stdout: stream, stderr: stream, now: () => 0 } } as unknown as Cli;
+  return buildProgram(cli);
+}
+
 describe("documents name only what there is", () => {
   test("files of the repository", () => {
     const folders = "src|test|scripts|schema|bench|examples|docs";
@@ -57,9 +63,7 @@ describe("documents name only what there is", () => {
   });
 
   test("commands", async () => {
-    const stream = { write: () => true };
-    const cli = { terminal: { stdout: stream, stderr: stream, now: () => 0 } } as unknown as Cli;
-    const program = await buildProgram(cli);
+    const program = await programOf();
     const isThere = (words: string): boolean => {
       let at: Command = program;
       for (const word of words.split(" ")) {
@@ -76,5 +80,31 @@ describe("documents name only what there is", () => {
     expect(
       strangers(/(?:^|`)pawl ((?!is\b)[a-z][a-z-]*(?: [a-z][a-z-]*)?)(?=[ `\n])/gm, isThere),
     ).toEqual([]);
+  });
+
+  test("options of commands", async () => {
+    const program = await programOf();
+    let seen = 0;
+    const isThere = (line: string): boolean => {
+      const words = line
+        .replace(/ #.*$/, "")
+        .replaceAll(/"[^"]*"|'[^']*'/g, "text")
+        .split(/\s+/);
+      const commands = [program];
+      for (const word of words) {
+        const next = commands.at(-1)?.commands.find((each) => each.name() === word);
+        if (next !== undefined) commands.push(next);
+      }
+      const known = new Set(
+        commands.flatMap(({ options }) => options.map(({ long }) => long ?? "")),
+      );
+      const used = words.flatMap((word) => /^--[a-z-]+/.exec(word) ?? []);
+      seen += used.length;
+      return used.every((option) => known.has(option) || option === "--help");
+    };
+    // A command goes on behind a backslash, and ends where another begins.
+    const typed = /(?<=^|[`(] ?|npx |\w=\S* |&& |\| )pawl ((?:\\\n|[^\n`|;&$])*)/gm;
+    expect(strangers(typed, (line) => isThere(line.replaceAll("\\\n", " ")))).toEqual([]);
+    expect(seen).toBeGreaterThan(200);
   });
 });

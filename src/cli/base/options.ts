@@ -25,8 +25,11 @@ const UNIT_MS: Readonly<Record<string, number>> = {
   d: DAY_MS,
 };
 
+const A_DURATION = "a duration such as 50s, 15m or 1h30m";
+const A_TIME_OR = `a time such as 2026-01-31 or 2026-01-31T06:00:00Z, or ${A_DURATION}`;
+
 /** Milliseconds of a duration such as `50s`, `1h30m` or `500ms`. Throws INPUT_INVALID. */
-export function parseDurationMs(text: string, name: string): number {
+export function parseDurationMs(text: string, name: string, expected = A_DURATION): number {
   const parts = [...text.matchAll(/(\d+(?:\.\d+)?)(ms|s|m|h|d)/g)];
   const isWhole = parts.map(([part]) => part).join("") === text && text !== "";
   const total = parts.reduce((sum, [, count, unit]) => {
@@ -35,7 +38,7 @@ export function parseDurationMs(text: string, name: string): number {
   if (isWhole && Number.isSafeInteger(Math.round(total))) return Math.round(total);
   throw new PawlError(
     "INPUT_INVALID",
-    `${name}: expected a duration such as 50s, 15m or 1h30m, got ${JSON.stringify(text)}.`,
+    `${name}: expected ${expected}, got ${JSON.stringify(text)}.`,
     { details: { option: name, got: text } },
   );
 }
@@ -183,14 +186,14 @@ export const option = {
   instant: (flags: string, description: string, now: () => number = Date.now): Flag<string> =>
     read(flags, description, (text) => {
       if (/^\d{4}-/.test(text)) return text;
-      return new Date(now() - parseDurationMs(text, nameOf(flags))).toISOString();
+      return new Date(now() - parseDurationMs(text, nameOf(flags), A_TIME_OR)).toISOString();
     }),
 
   /** Takes a time, or how long from now that is. */
   later: (flags: string, description: string, now: () => number = Date.now): Flag<string> =>
     read(flags, description, (text) => {
       if (/^\d{4}-/.test(text)) return text;
-      return new Date(now() + parseDurationMs(text, nameOf(flags))).toISOString();
+      return new Date(now() + parseDurationMs(text, nameOf(flags), A_TIME_OR)).toISOString();
     }),
 
   /** Takes states separated by commas, in whatever case. */
@@ -298,7 +301,8 @@ function invalidOption(
   );
 }
 
-function hintOf(got: string, words: readonly string[]): string {
+/** What was probably meant, as a sentence to be added; nothing where no word is near. */
+export function hintOf(got: string, words: readonly string[]): string {
   const meant = nearMiss(got, words);
   return meant === null ? "" : ` Did you mean ${meant.toLowerCase()}?`;
 }

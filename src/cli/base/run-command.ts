@@ -174,10 +174,11 @@ function commandOf(program: Command, args: readonly string[]): string {
 /** The parser's complaint, with what was probably meant, as a sentence. */
 function usageError({ message, code }: CommanderError, typed: string): PawlError {
   const [complaint = "", ...hints] = message.replace(/^error: /, "").split("\n");
-  const sentence = complaint.charAt(0).toUpperCase() + complaint.slice(1).replace(/\.$/, "");
+  const end = /[.?]$/.test(complaint) ? "" : ".";
+  const sentence = `${complaint.charAt(0).toUpperCase()}${complaint.slice(1)}${end}`;
   const hint = hints.join(" ").replace(/^\((.*)\)$/, "$1");
   const advice = hint === "" ? `\`${typed} --help\` lists what there is.` : hint;
-  return new PawlError("INPUT_INVALID", `${sentence}. ${advice}`, { details: { usage: code } });
+  return new PawlError("INPUT_INVALID", `${sentence} ${advice}`, { details: { usage: code } });
 }
 
 function report({ terminal, env }: Cli, failure: PawlError, error: unknown): void {

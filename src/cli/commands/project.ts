@@ -5,6 +5,7 @@ import { createLog } from "../base/log.ts";
 import { withApi } from "../base/api.ts";
 import { print, paint, type Terminal } from "../base/terminal.ts";
 import { PawlError } from "../../kernel/errors.ts";
+import { hintOf } from "../base/options.ts";
 import type { Finding } from "../base/examine.ts";
 import { relative, resolve } from "node:path";
 import { makeProject, type MadeProject, type TemplateName, TEMPLATES } from "../make-project.ts";
@@ -90,7 +91,7 @@ function noSuchTemplate(name: string): PawlError {
   const expected = `${TEMPLATES.slice(0, -1).join(", ")} or ${TEMPLATES.at(-1)}`;
   return new PawlError(
     "INPUT_INVALID",
-    `--template: expected ${expected}, got ${JSON.stringify(name)}.`,
+    `--template: expected ${expected}, got ${JSON.stringify(name)}.${hintOf(name, TEMPLATES)}`,
     { details: { option: "--template", templates: TEMPLATES } },
   );
 }

@@ -310,7 +310,8 @@ async function forget(client: Client, asset_key: string, items: readonly Item[])
     left += answer.left;
   }
   return outcomeOf({ asset_key, forgotten, left }, () => {
-    const rest = left === 0 ? "" : ` ${counted(left)} had no report, and stay as they are.`;
+    const stay = left === 1 ? "stays as it is" : "stay as they are";
+    const rest = left === 0 ? "" : ` ${counted(left)} had no report, and ${stay}.`;
     return `Took the reports of ${counted(forgotten)} of ${asset_key} back.${rest}`;
   });
 }

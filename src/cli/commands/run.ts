@@ -6,7 +6,7 @@ import type { Json } from "../../kernel/canonical.ts";
 import { isDocument } from "../../kernel/metadata-value.ts";
 import type { ConflictDocument, RunDocument, TaskDocument } from "../../work/run/api.ts";
 import type { Cli } from "../cli.ts";
-import { type Api, fullId, nextSteps, shortId } from "../base/api.ts";
+import { idleText, type Api, fullId, nextSteps, shortId } from "../base/api.ts";
 import {
   formatDuration,
   keysOf,
@@ -103,7 +103,8 @@ const RUNS = {
           logs: `pawl logs ${shortId(run_id)} --follow`,
           page: `runs/${run_id}`,
         });
-        return { ...outcomeOf(requested, () => `${message} ${run_id}`), ...next };
+        const later = idleText(api, "runs begin");
+        return { ...outcomeOf(requested, () => `${message} ${run_id}${later}`), ...next };
       }
       note(cli.terminal, `Run ${run_id}`);
       return watchRun(cli, api, run_id, requested);

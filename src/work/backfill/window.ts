@@ -17,14 +17,15 @@ type DailyWindow = {
   readonly isOvernight: boolean;
 };
 
-const WINDOW = /^(\d{1,2}):(\d{2}) ?[-–] ?(\d{1,2}):(\d{2})(?: +(\S{1,100}))?$/;
+const WINDOW =
+  /^((?:[01]?\d|2[0-3]):[0-5]\d) ?[-–] ?((?:[01]?\d|2[0-3]):[0-5]\d|24:00)(?: +(\S{1,100}))?$/;
 
 /** A window as it is kept: `22:00-06:00 Europe/Berlin`. Throws INPUT_INVALID. */
 export function windowText(text: string): string {
-  const [, fromHour, fromMinute, toHour, toMinute, zone = "UTC"] = WINDOW.exec(text.trim()) ?? [];
-  if (fromHour === undefined) throw notAWindow(text, "");
-  const start = `${fromHour.padStart(2, "0")}:${fromMinute}`;
-  const end = `${toHour?.padStart(2, "0")}:${toMinute}`.replace("24:00", "00:00");
+  const [, from, to = "", zone = "UTC"] = WINDOW.exec(text.trim()) ?? [];
+  if (from === undefined) throw notAWindow(text, "");
+  const start = from.padStart(5, "0");
+  const end = to.padStart(5, "0").replace("24:00", "00:00");
   if (start === end) throw notAWindow(text, " It must not begin and end at the same time.");
   const kept = `${start}-${end} ${zone}`;
   const read = readWindow(kept);

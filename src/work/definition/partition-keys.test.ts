@@ -142,7 +142,9 @@ describe("removed keys", () => {
     expect(message).toContain('no partition "c": the 2 keys go from a to b');
     expect(message).toContain("pawl partitions add");
     const none = worldOf({ type: "static", keys: ["a"] });
-    expect(refusalOf(() => remove(none, "a")).message).toContain("has no dynamic partitions");
+    expect(refusalOf(() => remove(none, "a")).message).toContain(
+      "has no dynamic partitions, so no key can be added or removed.",
+    );
   });
 
   test("I90: are never stale, and what was made of them stays known", () => {

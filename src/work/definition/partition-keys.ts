@@ -346,7 +346,7 @@ function dynamicName(spec: AssetSpec, dimension: string | undefined): string {
   throw new PawlError(
     "INPUT_INVALID",
     dynamic.length === 0
-      ? `${spec.asset_key} has no dynamic partitions, so no key can be added to it.`
+      ? `${spec.asset_key} has no dynamic partitions, so no key can be added or removed.`
       : `Say which dimension of ${spec.asset_key} the keys are for: ${names}.`,
     { details: { asset_key: spec.asset_key, dimension: dimension ?? null } },
   );

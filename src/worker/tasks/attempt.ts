@@ -255,7 +255,7 @@ export class TaskAttempt {
     try {
       const metadata = metadataOf(value);
       if (metadata.value !== undefined) outcome.metadata = metadata.value;
-      for (const fault of metadata.faults) this.log(fault, {});
+      for (const fault of metadata.faults) this.log(fault, levelFields("warn"));
     } catch (error) {
       // Reading the result is running the user's code.
       this.#threw(error);
@@ -282,7 +282,8 @@ export class TaskAttempt {
 
   #abandoned(): void {
     if (this.#state === "ended" || this.#cause === null) return;
-    this.log("The function goes on after it was told to stop; its result will be dropped.", {});
+    const message = "The function goes on after it was told to stop; its result will be dropped.";
+    this.log(message, levelFields("warn"));
     this.#end(outcomeOfStop(this.#cause));
   }
 

@@ -52,9 +52,16 @@ test("the method says the level, also where another one writes by it", () => {
     own.error(new Error("3"));
     own.assert(false, "4");
     own.table([{ five: 5 }]);
+    own.dir({ six: { more: { still: { deep: 6 } } } }, { depth: 0 });
+    own.dirxml("seven", { at: 7 });
   });
 
-  expect(kept.map(([, , level]) => level)).toEqual(["debug", "warn", "error", "warn", "info"]);
+  const levels = ["debug", "warn", "error", "warn", "info", "info", "info"];
+  expect(kept.map(([, , level]) => level)).toEqual(levels);
+  expect(kept.slice(5).map(([, message]) => message)).toEqual([
+    "{ six: [Object] }",
+    "seven { at: 7 }",
+  ]);
   expect(kept[2]?.[1]).toMatch(/^Error: 3\n +at /);
   expect(kept[4]?.[1]).toContain("five");
 });

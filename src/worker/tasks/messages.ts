@@ -1,7 +1,7 @@
 import type { WorkerConnection } from "../../client/worker-connection.ts";
 import type { Json } from "../../kernel/canonical.ts";
 import { type ErrorCode, PawlError } from "../../kernel/errors.ts";
-import { MESSAGE_ITEMS_MAX, type ReportedResult } from "../../work/run/protocol.ts";
+import { levelFields, MESSAGE_ITEMS_MAX, type ReportedResult } from "../../work/run/protocol.ts";
 import { type Clock, Outbox } from "../outbox.ts";
 import { keptJson, logFields, readableText } from "../plain-values.ts";
 import type { ClaimRides } from "./task-slots.ts";
@@ -274,7 +274,7 @@ function logOutbox(
     if (dropped === 0) return;
     countsOf(attempt).dropped = 0;
     const message = `${dropped} lines were dropped here: more came than could be sent.`;
-    put({ attempt, message, fields: {}, endsAttempt: false });
+    put({ attempt, message, fields: levelFields("warn"), endsAttempt: false });
   };
 
   return {

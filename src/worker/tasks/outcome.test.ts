@@ -72,6 +72,7 @@ describe("metadataOf", () => {
       ring,
       long: "x".repeat(20_000),
       at: new Date(0),
+      never: new Date("no date"),
       name: "orders",
     };
     const { value, faults } = metadataOf({ metadata: given });
@@ -82,11 +83,20 @@ describe("metadataOf", () => {
       expect.stringContaining('"endless": the number Infinity cannot be kept'),
       expect.stringMatching(/"ring": it is .*nested|"ring": .*more than/),
       expect.stringContaining('"long": it is more than'),
+      'A fact of the metadata is not kept: "never": a date that is none cannot be written as JSON.',
     ]);
     const none = metadataOf({ metadata: { rows: 1n } });
     expect(none).toEqual({
       faults: ['The metadata is not kept: "rows": a bigint cannot be written as JSON.'],
     });
+  });
+
+  test("keeps what comes after many facts that cannot be kept, and counts these", () => {
+    const odd = Object.fromEntries(Array.from({ length: 50 }, (_, at) => [`odd ${at}`, 1n]));
+    const { value, faults } = metadataOf({ metadata: { ...odd, rows: 5 } });
+    expect(value).toEqual({ rows: 5 });
+    expect(faults).toHaveLength(21);
+    expect(faults.at(-1)).toBe("30 more facts of the metadata are not kept.");
   });
 
   test("keeps no more than the server takes, however it is written", () => {

@@ -113,6 +113,11 @@ export function metadataOf(returned: unknown): KeptMetadata {
 function keptFacts(metadata: object): KeptMetadata {
   const facts: Record<string, Json> = {};
   const faults: string[] = [];
+  let more = 0;
+  const leaveOut = (fault: string): void => {
+    if (faults.length < FAULTS_MAX) faults.push(fault);
+    else more++;
+  };
   let left = METADATA_LENGTH_MAX - 2;
   for (const name of Object.keys(metadata)) {
     const given = (metadata as Record<string, unknown>)[name];
@@ -122,27 +127,27 @@ function keptFacts(metadata: object): KeptMetadata {
       name === "__proto__"
         ? { fault: "that name is not allowed in a document" }
         : keptJson(given, Math.max(0, left - named));
-    if ("fault" in kept) faults.push(`${shortened(name)}: ${kept.fault}`);
+    if ("fault" in kept) leaveOut(`${shortened(name)}: ${kept.fault}`);
     else {
       const { length } = JSON.stringify(kept.value);
       // Escapes make a text longer than what was counted while it was copied.
-      if (named + length > left) faults.push(`${shortened(name)}: there is no room left for it`);
+      if (named + length > left) leaveOut(`${shortened(name)}: there is no room left for it`);
       else {
         left -= named + length;
         facts[name] = kept.value;
       }
     }
-    if (faults.length > FAULTS_MAX) break;
   }
   const isAny = Object.keys(facts).length > 0 || faults.length === 0;
   const said = isAny ? "A fact of the metadata is not kept" : "The metadata is not kept";
+  const rest = more === 0 ? [] : [`${more} more facts of the metadata are not kept.`];
   return {
     ...(isAny ? { value: facts } : {}),
-    faults: faults.map((fault) => `${said}: ${fault}.`),
+    faults: [...faults.map((fault) => `${said}: ${fault}.`), ...rest],
   };
 }
 
-/** Facts that are left out with a line of the log each; what comes after them is not looked at. */
+/** Facts that are left out with a line of the log each; of more, one line says how many. */
 const FAULTS_MAX = 20;
 
 const INPUT_CODES: ReadonlySet<string> = new Set([

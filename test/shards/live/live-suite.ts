@@ -253,8 +253,7 @@ function busyFence(stage: () => Stage): void {
 /** Waits for the end of a cutover to be taken note of. */
 async function untilSettled(site: LiveSite, split: string): Promise<EventData<"SplitStepSettled">> {
   for await (const { data } of site.client.follow({ types: ["SplitStepSettled"] })) {
-    const settled = data as EventData<"SplitStepSettled">;
-    if (settled.split_id === split && settled.step === "cutover") return settled;
+    if (data.split_id === split && data.step === "cutover") return data;
   }
   throw new Error("There are no more events.");
 }
