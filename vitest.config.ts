@@ -116,7 +116,7 @@ export default defineConfig({
     sequence: { sequencer: LongestFirst },
     env: { NODE_COMPILE_CACHE: COMPILED },
     // Far more than cores: the long tests, which come first, wait for leases and processes most of the time.
-    maxWorkers: Math.min(16, 4 * availableParallelism()),
+    maxWorkers: Math.min(12, 3 * availableParallelism()),
     // Machines may be busy: what is waited for comes late then, and only what never comes is a failure.
     // No test has a limit of its own.
     testTimeout: 900_000,

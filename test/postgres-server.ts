@@ -20,7 +20,7 @@ export type PostgresServer = {
 type User = { uid: number; gid: number };
 
 const START_ATTEMPTS_MAX = 3;
-const READY_WITHIN_MS = 60_000;
+const READY_WITHIN_MS = 300_000;
 
 /**
  * Runs a server until its standard input closes, which the end of this process does too, however it

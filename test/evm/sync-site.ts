@@ -20,7 +20,7 @@ import { openTransferTable, type TransferTable } from "./transfer-table.ts";
 const CONFIG = fileURLToPath(new URL("./sync-project/pawl.config.ts", import.meta.url));
 
 /** The shortest that there is: what a killed worker had is free again after this. */
-const LEASE_MS = 3_000;
+const LEASE_MS = 6_000;
 
 /** What is synced: transfers of a wallet, from one of the networks. */
 export type WalletTarget = { network: string; wallet: Address };

@@ -24,7 +24,7 @@ const PAUSE_MS = 200;
 export async function watchSync(
   watched: WatchedSync,
   isEnough: (look: Look) => boolean | Promise<boolean>,
-  withinMs = 60_000,
+  withinMs = 600_000,
 ): Promise<Look> {
   const deadline = performance.now() + withinMs;
   for (;;) {

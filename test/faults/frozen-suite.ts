@@ -20,7 +20,7 @@ import {
 } from "./sites.ts";
 
 /** A short lease, so that nobody has to wait: the worker's own deadline is two thirds of it. */
-const LEASE_MS = 4_000;
+const LEASE_MS = 8_000;
 
 /** Freezes workers on one kind of store, and holds what follows to the promises. */
 export function frozenSuite(name: string, options: SuiteStore & { beside?: boolean } = {}): void {
