@@ -62,9 +62,7 @@ async function compile(own: (block: number) => readonly string[]): Promise<strin
   return stdout.split("\n").filter((line) => line !== "");
 }
 
-test("TypeScript in the guide compiles, apart from what is the reader's", {
-  timeout: 300_000,
-}, async () => {
+test("TypeScript in the guide compiles, apart from what is the reader's", async () => {
   expect(blocks.length).toBeGreaterThan(15);
   const own = new Map<number, string[]>();
   for (const line of await compile(() => [])) {

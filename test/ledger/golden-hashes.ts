@@ -1,4 +1,5 @@
 import { createHash } from "node:crypto";
+import { assert } from "../../src/kernel/errors.ts";
 import { canonicalJson } from "../../src/kernel/canonical.ts";
 import { decodeMultiKey } from "../../src/kernel/keyspace/keyspace-of.ts";
 import { compareText } from "../../src/kernel/table.ts";
@@ -47,7 +48,8 @@ async function partitionsHash(reader: Reader): Promise<string> {
     (a, b) =>
       compareText(a.asset_key, b.asset_key) || compareText(a.partition_key, b.partition_key),
   );
-  for (const row of rows) {
+  for (const { last_materialization_checks: checks, ...row } of rows) {
+    assert(checks === null, "older versions had no checks");
     const partition_values = decodeMultiKey(row.partition_key);
     const metadata = metadataAt(set.rows, row.asset_key, row.partition_key);
     digest.update(`${canonicalJson({ ...row, partition_values, metadata })}\n`);
