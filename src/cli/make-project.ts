@@ -54,7 +54,7 @@ const DAYS_AT_FIRST = 30;
 /** npm leaves files with this name out of packages, so templates have it without the dot. */
 const GITIGNORE = ".gitignore";
 const MANIFEST = "package.json";
-/** Whoever has these knows what should stand in them; nothing of the project breaks without ours. */
+/** Files that an existing project keeps as they are: nothing breaks without ours. */
 const KEPT = new Set(["README.md", "tsconfig.json"]);
 
 const texts = z.record(z.string(), z.string()).optional();

@@ -1,7 +1,7 @@
+import type * as Viem from "viem/utils";
 import type { AbiEvent, AbiEventParametersToPrimitiveTypes, Address, Hex } from "viem";
 import { PawlError } from "../kernel/errors.ts";
 import type { NodeLog } from "./evm-node.ts";
-import { loadViem } from "./load-viem.ts";
 
 const {
   decodeAbiParameters,
@@ -271,4 +271,19 @@ function argumentsOf(layout: Layout, { topics, data }: NodeLog): object | null {
   }
   if (inputs.some(({ name }) => name === undefined || name === "")) return values;
   return Object.fromEntries(inputs.map(({ name }, at) => [name, values[at]]));
+}
+
+/** viem, which whoever reads chains installs beside Pawl. Throws CONFIG_INVALID where it is missing. */
+async function loadViem(): Promise<typeof Viem> {
+  try {
+    return await import("viem/utils");
+  } catch (cause) {
+    const { code, message } = cause as NodeJS.ErrnoException;
+    if (code !== "ERR_MODULE_NOT_FOUND" || !/'viem['/]/.test(message)) throw cause;
+    throw new PawlError(
+      "CONFIG_INVALID",
+      "pawl/evm needs the package viem, which is not installed. Run `npm install viem` in the project.",
+      { cause, details: { package: "viem" } },
+    );
+  }
 }

@@ -26,7 +26,7 @@ const LATENESS_BUCKETS = [0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 5, 60, 3_600, 86
 /** What has been due for so long should have been decided. */
 const OVERDUE_MS = 5_000;
 
-/** What schedules can be watched by: what this server decided, and what it should have. */
+/** Metrics of schedules: ticks that this server decided, and ticks that are late. */
 export function scheduleMetrics(registry: Registry, engine: Engine, now: () => Instant): void {
   const registers = [registry];
   const ticks = new Counter({
@@ -78,7 +78,7 @@ function lateMs({ scheduled_for, next }: EventData<"ScheduleTicked">, decidedAt:
   return msBetween(scheduled_for, decidedAt) - jitterMs;
 }
 
-/** What sensors can be watched by: what came of evaluations here, and how far they are behind. */
+/** Metrics of sensors: outcomes of evaluations here, and how far they are behind. */
 export function sensorMetrics(registry: Registry, engine: Engine): void {
   const registers = [registry];
   const evaluations: Counter<"result"> = new Counter({
@@ -122,7 +122,7 @@ export function sensorMetrics(registry: Registry, engine: Engine): void {
 /** Deliveries that are counted at most, those due soonest. */
 const COUNTED_MAX = 10_000;
 
-/** What webhooks can be watched by: what was told here, and what waits. */
+/** Metrics of webhooks: what was sent here, and what waits. */
 export function notificationMetrics(
   registry: Registry,
   engine: Engine,
@@ -174,7 +174,7 @@ async function waitingOf(engine: Engine) {
   return { pending: open.length, failed: deliveries.length - open.length, oldestAt };
 }
 
-/** What work of kinds without metrics of their own can be watched by: how far each is that goes on. */
+/** Metrics of kinds that have none of their own: the progress of each piece of running work. */
 export function workMetrics(registry: Registry, engine: Engine): void {
   if (SHOWN_KINDS.length === 0) return;
   const survey = sharedSurvey(() => engine.read(openWork));
@@ -225,7 +225,7 @@ type Survey = {
   sources: Map<string, SourceCounts>;
 };
 
-/** What syncs can be watched by: how many there are, how far they are behind, and what audits found. */
+/** Metrics of syncs: how many there are, how far they are behind, and what audits found. */
 export function syncMetrics(registry: Registry, engine: Engine): void {
   const registers = [registry];
   const survey = sharedSurvey(() => surveyOf(engine));

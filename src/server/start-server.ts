@@ -45,7 +45,7 @@ export async function startServer(options: {
   host: string;
   port: number;
   limits?: Partial<ConnectionLimits> | undefined;
-  /** Whether the process is somebody else's: its heap and its globals are none of our business. */
+  /** Whether Pawl is embedded in a user's process, whose heap and globals it must not touch. */
   sharesProcess?: boolean | undefined;
 }): Promise<RunningServer> {
   const { app, host, port } = options;
@@ -218,7 +218,7 @@ export class Connections {
   readonly #max: number;
   /** Those that were quiet for longest come first. */
   readonly #known = new Map<Socket, Known>();
-  /** Those that were told what is wrong: whatever else they send is nothing new. */
+  /** Connections whose fault was answered already; the rest of what they send is ignored. */
   readonly #refused = new WeakSet<Socket>();
   #isStopping = false;
 

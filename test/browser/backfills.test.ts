@@ -251,7 +251,7 @@ describe("what is done with a backfill", () => {
     await confirm(page, "Cancel");
     expect((await read(backfillId)).state).toBe("CANCELLING");
     const hard = await openAction(page, "Cancel runs now");
-    expect(hard).toContain("2 active runs are told to stop");
+    expect(hard).toContain("2 active runs are stopped");
     await confirm(page, "Cancel runs now");
     await expect.poll(async () => (await read(backfillId)).state).toBe("CANCELLED");
     await page.getByRole("button", { name: "cancelled 10" }).waitFor();
@@ -263,7 +263,7 @@ describe("what is done with a backfill", () => {
     await page.getByRole("button", { name: "Cancel", exact: true }).click();
     const dialog = page.getByRole("dialog");
     await dialog.getByLabel("Cancel them now").check();
-    await dialog.getByText("2 active runs are told to stop").waitFor();
+    await dialog.getByText("2 active runs are stopped").waitFor();
     await dialog.getByRole("button", { name: "Cancel", exact: true }).click();
     await dialog.waitFor({ state: "detached" });
     await expect

@@ -17,6 +17,29 @@ const ALLOWED: Record<string, readonly string[]> = {
   server: ["kernel", "work", "store/store.ts", "engine"],
 };
 
+/** Which siblings a kind of work may import besides `run`. */
+const SIBLINGS: Record<string, readonly string[]> = {
+  asset: ["backfill", "definition", "sync"],
+  backfill: ["asset", "definition"],
+  definition: ["asset", "move", "schedule", "sensor", "shard", "sync", "webhook"],
+  move: ["asset", "backfill", "definition", "shard"],
+  routing: ["shard", "split"],
+  run: ["asset", "backfill", "definition", "shard", "sync"],
+  schedule: ["asset", "backfill", "definition"],
+  sensor: ["asset", "backfill", "definition"],
+  shard: ["definition", "move"],
+  split: ["asset", "backfill", "definition", "move", "routing", "shard"],
+  sync: ["asset", "backfill", "definition"],
+  webhook: ["definition", "sensor", "shard"],
+};
+
+/** Code for all kinds of work: it goes over their list and asks of none. Keys of events are made for each. */
+const SHARED = /^src\/(?:kernel|engine|store|server\/http|work\/(?!keys\.)[^/]+\.ts$)/;
+const KIND_NAMES = "asset|backfill|chunk|sync|segment|move|split|shards|schedule|sensor";
+const ASKS_KIND = new RegExp(
+  `(?:(?:\\.|\\b)(?:type|work|kind) [!=]== |\\bcase )"(?:${KIND_NAMES})"`,
+);
+
 /** These wire everything together. */
 const UNBOUND = new Set(["cli", "embedded", "testing", "index.ts"]);
 
@@ -54,6 +77,8 @@ const IMPURE: readonly RegExp[] = [
 ];
 
 const LINES_MAX = 500;
+/** Below it a file is read together with the one that it serves. */
+const SMALL = 60;
 /** Of a folder of `src`, tests counted. */
 const FILES_MAX = 25;
 const VAGUE_NAMES = /^(?:utils?|helpers?|common|types?|interfaces?|managers?|misc)$/;
@@ -132,6 +157,33 @@ describe("layers", () => {
     expect(broken).toEqual([]);
   });
 
+  test("a kind of work imports runs and the siblings that the table names", () => {
+    const kindOf = (path: string): string | undefined => /^src\/work\/([^/]+)\//.exec(path)?.[1];
+    const broken = sources.flatMap((file) => {
+      const kind = kindOf(file.path);
+      if (kind === undefined || isTest(file)) return [];
+      const allowed = new Set([kind, "run", ...(SIBLINGS[kind] ?? [])]);
+      return importsOf(file)
+        .map((specifier) => kindOf(target(file, specifier)))
+        .filter((other) => other !== undefined && !allowed.has(other))
+        .map((other) => `${file.path} imports ${other}`);
+    });
+    expect(broken).toEqual([]);
+  });
+
+  test("shared code never asks which kind of work something is", () => {
+    const broken = sources.filter(
+      (file) => SHARED.test(file.path) && !isTest(file) && ASKS_KIND.test(file.text),
+    );
+    expect(broken.map(({ path }) => path)).toEqual([]);
+  });
+
+  test("rows are never cast", () => {
+    const cast = /\bas (?:readonly )?(?!Any)[A-Z][A-Za-z]*Row(?:\[\])?\b/;
+    const broken = sources.filter((file) => !isTest(file) && cast.test(file.text));
+    expect(broken.map(({ path }) => path)).toEqual([]);
+  });
+
   test("the page imports types of the API and pure arithmetic, and nothing else of ours", () => {
     const isAllowed = (file: SourceFile, specifier: string): boolean => {
       const path = target(file, specifier);
@@ -187,6 +239,29 @@ describe("files", () => {
     const folders = Map.groupBy(sources, ({ path }) => dirname(path));
     const broken = [...folders].filter(([, files]) => files.length > FILES_MAX);
     expect(broken.map(([folder, files]) => `${folder} has ${files.length}`)).toEqual([]);
+  });
+
+  test(`no file under ${SMALL} lines serves only one beside it, but what is tested by itself or a driver's twin`, () => {
+    const code = sources.filter((file) => !isTest(file));
+    const paths = new Set(sources.map(({ path }) => path));
+    const importers = new Map<string, Set<string>>();
+    for (const file of code) {
+      for (const specifier of importsOf(file)) {
+        const path = target(file, specifier);
+        importers.set(path, (importers.get(path) ?? new Set()).add(file.path));
+      }
+    }
+    const isTwin = (path: string): boolean =>
+      ["sqlite", "postgres", "http"]
+        .map((driver) => path.replace(/\/(?:sqlite|postgres|http)\//, `/${driver}/`))
+        .some((twin) => twin !== path && paths.has(twin));
+    const broken = code.filter(({ path, text }) => {
+      const [importer, ...others] = importers.get(path) ?? [];
+      if (text.split("\n").length - 1 >= SMALL || others.length > 0) return false;
+      if (importer === undefined || dirname(importer) !== dirname(path)) return false;
+      return !paths.has(path.replace(/\.ts$/, ".test.ts")) && !isTwin(path);
+    });
+    expect(broken.map(({ path }) => path)).toEqual([]);
   });
 
   test("names are in kebab-case and say what is inside", () => {

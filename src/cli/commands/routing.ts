@@ -87,7 +87,7 @@ function routingText(
   routes: Page<RouteDocument>,
 ): string {
   if (routing.version === 0) {
-    return "Nobody has set a routing; `pawl routing set --default <shard>` begins with one.";
+    return "No routing set. `pawl routing set --default <shard>` sets one.";
   }
   const { version, default_shard, default_epoch, tenants, shards } = routing;
   const counts = shards.map(({ shard, tenants: count }) => `${countText(count)} on ${shard}`);
@@ -111,7 +111,7 @@ function routesText(terminal: Terminal, page: Page<RouteDocument>): string {
 
 /** A page of the routing's history. */
 function historyText(terminal: Terminal, page: Page<RoutingVersionDocument>): string {
-  return layoutPage(page, "Nobody has set a routing yet.", [
+  return layoutPage(page, "No routing set.", [
     ["VERSION", ({ version }) => String(version), "right"],
     ["WHEN", ({ at }) => relativeTime(at, terminal.now())],
     ["CAUSE", causeText],

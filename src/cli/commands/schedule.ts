@@ -309,7 +309,7 @@ const SCHEDULES = {
   }),
   pause: operation("pauseSchedule", {
     ...CHANGED,
-    description: "stop a schedule; what it asked for goes on",
+    description: "stop a schedule; what it triggered goes on",
   }),
   resume: operation("resumeSchedule", {
     ...CHANGED,
@@ -320,7 +320,7 @@ const SCHEDULES = {
     about: SCHEDULE,
     flags: {
       requestId: option.requestId("never ticks twice"),
-      wait: option.wait("show progress until what it asked for ends, and fail when it failed"),
+      wait: option.wait("show progress until what it triggered ends, and fail when it failed"),
     },
     need: "definitions",
     async run({ cli, api, client, subject: name, ref: schedule_id, flags: { requestId, wait } }) {
@@ -328,7 +328,7 @@ const SCHEDULES = {
       const triggered = await client.call("triggerSchedule", { params, idempotencyKey: requestId });
       const { run_id, backfill_id } = triggered;
       const asked = run_id === null ? `backfill ${backfill_id}` : `run ${run_id}`;
-      const said = `Schedule ${name} asked for ${asked}.`;
+      const said = `Schedule ${name} triggered ${asked}.`;
       if (wait !== true) return outcomeOf(triggered, () => said);
       note(cli.terminal, said);
       if (run_id === null) {

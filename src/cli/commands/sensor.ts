@@ -68,8 +68,8 @@ const DEFINITION = {
     "what makes two runs the same, such as '{path}'; none for nothing",
   ),
   runConfig: option.json("--run-config <json>", "what the tasks see as their config"),
-  minInterval: option.duration("--min-interval <duration>", "between two looks (default: 30s)"),
-  timeout: option.duration("--timeout <duration>", "for one look (default: 1m)"),
+  minInterval: option.duration("--min-interval <duration>", "between two polls (default: 30s)"),
+  timeout: option.duration("--timeout <duration>", "for one poll (default: 1m)"),
   maxRunRequests: option.integer("--max-run-requests <n>", "runs at once (default: 100)", 1, 1_000),
   disabled: option.switch("--disabled", "do not let it act"),
   label: option.labels("--label <key=value>", "a label; may be repeated, and replaces all"),
@@ -330,7 +330,7 @@ const SENSORS = {
     description: "let a sensor act again, from the cursor and the messages it had",
   }),
   "reset-cursor": operation("resetCursor", {
-    description: "let a sensor look from the start again, or from where it once was",
+    description: "let a sensor poll from the start again, or from an earlier cursor",
     about: SENSOR,
     flags: {
       ...CHANGE,

@@ -54,7 +54,7 @@ export function failureOfChecks(
   const label = syncLabel(sync);
   if (sync.verify_waiting + sync.verify_active > 0) {
     const why = sync.state === "REMOVED" ? "was removed" : "has no definition any more";
-    return failed(`Sync ${label} ${why}, so nobody verifies it.`);
+    return failed(`Sync ${label} ${why}, so it is not verified.`);
   }
   if (faults.length === 0) return null;
   const count = faults.length === 1 ? "1 segment" : `${faults.length} segments`;

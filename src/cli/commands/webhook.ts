@@ -46,7 +46,7 @@ const WEBHOOK = namedSubject("webhook", "webhook_id", (client) =>
 );
 
 const DEFINITION = {
-  to: option.text("--to <url>", "the address that is told"),
+  to: option.text("--to <url>", "the address that is notified"),
   email: option.repeated("--email <addresses>", "whom to send e-mail instead, with commas"),
   subject: option.text(
     "--subject <text>",

@@ -141,7 +141,7 @@ function utcText(instant: Instant): string {
 
 const REASONS = {
   paused: "the schedule was paused",
-  overlap: "what it had asked for was still going",
+  overlap: "what it triggered before was still going",
   catchup_window: "missed, and too long ago to be caught up",
   catchup_limit: "missed, and more than are caught up at once",
   nothing_stale: "nothing was stale",

@@ -56,17 +56,17 @@ export function sensorText(
     ["error", errorText(sensor.error)],
     ["description", sensor.description ?? null],
     ["waits for", watchText(sensor)],
-    ["asks for", targetText(sensor)],
+    ["triggers", targetText(sensor)],
     ["run key", sensor.target?.run_key ?? null],
     ["every", isPush ? null : formatDuration(sensor.min_interval_ms)],
     ["cursor", isPush ? null : (sensor.cursor ?? "the start")],
     ["secret", isPush ? (sensor.has_secret ? "there is one" : "none") : null],
     ["messages", isPush ? `${received} received, ${pending} pending` : null],
     ["worker", workerText(sensor)],
-    ["looked", isPush ? null : looksText(sensor, now)],
+    ["polled", isPush ? null : looksText(sensor, now)],
     ["next", sensor.next_due_at === null ? null : relativeTime(sensor.next_due_at, now)],
     ["lag", lagText(sensor)],
-    ["evaluations", `${sensor.evaluations}, which asked for ${runCount(sensor.runs_requested)}`],
+    ["evaluations", `${sensor.evaluations}, which triggered ${runCount(sensor.runs_requested)}`],
     ["labels", labelsText(sensor.labels)],
     ["defined by", sensor.origin === "code" ? "code" : "the API"],
     ["created", relativeTime(sensor.created_at, now)],
@@ -81,7 +81,7 @@ function runCount(count: number): string {
 
 function looksText({ last_looked_at, looks }: SensorDocument, now: number): string {
   if (last_looked_at === null) return "never";
-  const vain = looks === 0 ? "" : `, ${looks} times without anything new`;
+  const vain = looks === 0 ? "" : `, found nothing new ${looks} times`;
   return relativeTime(last_looked_at, now) + vain;
 }
 

@@ -181,7 +181,7 @@ function planFields(terminal: Terminal, split: SplitDocument): Field[] {
     ["description", split.description],
     ["planned", `${relativeTime(split.planned_at, now)} by ${split.planned_by}`],
     ["tables", split.tables.map(({ table, shard_by }) => `${table} (${shard_by})`).join(", ")],
-    ["cuts over", split.auto_cutover ? "by itself" : "when told"],
+    ["cuts over", split.auto_cutover ? "by itself" : "on request"],
     ["lag wanted", `at most ${formatDuration(split.lag_limit_ms)}`],
     [
       "fence",

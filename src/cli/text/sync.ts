@@ -455,7 +455,7 @@ function sourceNote(source: SyncSourceDocument, now: number): string {
   const { failures, error, rewrites, last_rewrite: rewrite, throttled_until: until } = source;
   const isThrottled = until !== null && Date.parse(until) > now;
   const notes = [
-    failures === 0 ? "" : `${failures} looks failed: ${error?.message ?? "no reason given"}`,
+    failures === 0 ? "" : `${failures} polls failed: ${error?.message ?? "no reason given"}`,
     rewrite === null
       ? ""
       : `${rewrites} rewrites, the last above ${rewrite.fork_block} ${relativeTime(rewrite.at, now)}`,

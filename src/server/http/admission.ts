@@ -40,14 +40,14 @@ export const DEFAULT_LIMITS: Limits = {
   strangerBytes: 67_108_864,
 };
 
-/** One of the things that are counted: what there are too many of when it is full. */
+/** What a limit counts, as a refusal names it. */
 export type AdmissionPlace = { name: string; limit: number; what: string; status: 429 | 503 };
 
 /** Counts what is under way under a name and turns away what is too much. */
 export class Admission {
   readonly #counts = new Map<string, number>();
 
-  /** Takes a place, or throws `OVERLOADED`; the function that comes back gives the place up. */
+  /** Takes a place, or throws `OVERLOADED`; the function that it answers gives the place back. */
   enter(name: string, limit: number, what: string, status: 429 | 503): () => void {
     return this.enterAll([{ name, limit, what, status }]);
   }

@@ -14,16 +14,21 @@ import {
 import type { OperationName } from "../../work/operations.ts";
 import { canonicalJson, knownText } from "../../kernel/canonical.ts";
 import { PawlError } from "../../kernel/errors.ts";
+import { nearMiss } from "../../kernel/message-text.ts";
+import { REFUSED_NAMES } from "../../work/definition/find-entity.ts";
+import { DEFINITIONS, type DefinitionRow } from "../../work/definition/rows.ts";
 import { lastingPlaces, workPlaces } from "./admission.ts";
 import { admitPush, admitPushByToken } from "../webhooks/admit-push.ts";
 import { type Caller, checkVerb } from "./authenticate.ts";
 import { type Call, type Handler, type IdempotencyClaim, type Reply, callerOf } from "./call.ts";
 import { parseInput, problemOf, problemResponse } from "./input-problems.ts";
-import { withNearName } from "./near-names.ts";
 import { checkContentType, checkLength, cleanText, decodeBody, parseBody } from "./request-body.ts";
 import { tokenEnded } from "../../engine/claim-queue.ts";
 import type { Engine } from "../../engine/engine.ts";
 import type { ServerContext } from "../start-server.ts";
+
+/** Most names that are searched for the one that was meant. */
+const NAMES_MAX = 1_000;
 
 type AnyHandler = (call: Call<OperationName>) => Promise<Reply | Response>;
 
@@ -349,4 +354,35 @@ function reasonOf(error: unknown): { reason?: string } {
   const { cause } = error as { cause?: unknown };
   if (!(cause instanceof Error)) return {};
   return { reason: cause.message.split("\n", 1)[0] ?? "" };
+}
+
+/**
+ * The refusal of a name that there is not, with the one of the caller's own workspace that was
+ * probably meant; any other error as it is, and so for callers that may not read names.
+ */
+async function withNearName(engine: Engine, { verbs }: Caller, error: unknown): Promise<unknown> {
+  if (!(error instanceof PawlError) || !verbs.includes("read")) return error;
+  const { kind, field } = REFUSED_NAMES[error.code] ?? {};
+  const name = error.details[field ?? ""];
+  if (kind === undefined || typeof name !== "string") return error;
+  const meant = nearMiss(name, await namesOf(engine, kind));
+  if (meant === null) return error;
+  const { code, message, details, cause } = error;
+  const first = `${JSON.stringify(name)}. `;
+  // As a function: a name may hold what a replacement takes for a pattern.
+  const told = message.replace(first, () => `${first}Did you mean ${meant}? `);
+  return new PawlError(code, told, { cause, details: { ...details, meant } });
+}
+
+async function namesOf(engine: Engine, kind: DefinitionRow["kind"]): Promise<string[]> {
+  try {
+    const where = [{ cell: "kind", is: "=", value: kind }] as const;
+    const named = await engine.read((reader) =>
+      reader.find({ table: DEFINITIONS, where, order: [{ cell: "name" }], limit: NAMES_MAX }),
+    );
+    return named.map((row) => row.name);
+  } catch {
+    // The refusal is what counts; a store that cannot be read tells of itself.
+    return [];
+  }
 }

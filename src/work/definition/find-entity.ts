@@ -1,6 +1,7 @@
-import type { PawlError } from "../../kernel/errors.ts";
+import type { ErrorCode, PawlError } from "../../kernel/errors.ts";
 import { notFound, type Subject } from "../command.ts";
 import type { Rows } from "../rows.ts";
+import type { DefinitionRow } from "./rows.ts";
 import type { ScheduleRow } from "../schedule/rows.ts";
 import type { SensorRow, WebhookRow } from "../sensor/rows.ts";
 
@@ -38,6 +39,18 @@ const NOT_FOUND = {
   sensor: "SENSOR_NOT_FOUND",
   webhook: "WEBHOOK_NOT_FOUND",
 } as const;
+
+/** Which definition a refusal of a name is about, and the detail that has the name. */
+export const REFUSED_NAMES: Partial<
+  Record<ErrorCode, { kind: DefinitionRow["kind"]; field: string }>
+> = {
+  ASSET_NOT_FOUND: { kind: "asset", field: "asset_key" },
+  MOVE_NOT_FOUND: { kind: "move", field: "move" },
+  SCHEDULE_NOT_FOUND: { kind: "schedule", field: "schedule" },
+  SENSOR_NOT_FOUND: { kind: "sensor", field: "sensor" },
+  SYNC_NOT_FOUND: { kind: "sync", field: "sync" },
+  WEBHOOK_NOT_FOUND: { kind: "webhook", field: "webhook" },
+};
 
 /** The refusal of what is not there. */
 export function entityNotFound(kind: keyof EntityRows, idOrName: string): PawlError {

@@ -27,7 +27,7 @@ export const SCHEDULE_RULES = {
   },
   pause: {
     action: "pause",
-    effect: "lets its times pass without effect; what it asked for goes on",
+    effect: "lets its times pass without effect; what it triggered goes on",
     when: { ACTIVE: true, ...SCHEDULE_GONE },
   },
   resume: {

@@ -27,7 +27,7 @@ function newestOf(rows: Rows, name: string): MoveRow | null {
   return rows.moves.find(where, [{ cell: "created_pos", descending: true }], 1)[0] ?? null;
 }
 
-/** The refusal of a segment that a move has not. */
+/** The refusal of a segment that the move does not have. */
 export function moveSegmentNotFound(
   { move_id, segments_total }: MoveRow,
   index: number,
@@ -120,7 +120,7 @@ export function moveSegmentChanged(
   };
 }
 
-/** Whether there is something to copy, and nothing of it has come to an end: a look now is one before. */
+/** Whether no segment has ended yet, so that a check now still shows the shards before the move. */
 export function isBeforeCopies({ segments_pending, segments_total }: MoveRow): boolean {
   return segments_pending > 0 && segments_pending === segments_total;
 }

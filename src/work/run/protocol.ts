@@ -51,7 +51,7 @@ export type KeyAddition = z.infer<typeof KeyAddition>;
 /** The class of the error of an attempt whose process crashed. */
 export const CRASH_CLASS = "crash";
 
-/** "Give me up to so many tasks of these assets." `lease_id` is made by the worker: repeating the claim gives the same tasks. */
+/** A claim for up to so many tasks of these assets. `lease_id` is made by the worker: repeating the claim gives the same tasks. */
 export const ClaimRequest = z.strictObject({
   worker_id: z.string().min(1).max(200),
   lease_id: z.string().min(1).max(100),
@@ -123,11 +123,11 @@ export type ClaimAnswer = z.infer<typeof ClaimAnswer>;
 /** What a claim found, before it has a name and a time. */
 export type ClaimFound = Pick<ClaimAnswer, "groups" | "alone_ms" | "suspects_wait">;
 
-/** The fence of one look: an evaluation of a sensor, or a look at a head. */
+/** The fence of one poll: an evaluation of a sensor, or a poll of a head. */
 export const LookRef = z.strictObject({ probe_id: z.string(), attempt: z.int().positive() });
 export type LookRef = z.infer<typeof LookRef>;
 
-/** "I still hold these." */
+/** A heartbeat: the worker still has these. */
 export const HeartbeatRequest = z.strictObject({
   worker_id: z.string().min(1).max(200),
   leases: z.array(z.string()).max(MESSAGE_ITEMS_MAX),
@@ -145,7 +145,7 @@ export const HeartbeatRequest = z.strictObject({
       }),
     )
     .max(MESSAGE_ITEMS_MAX),
-  /** Looks that are still being made: evaluations of sensors, and looks at heads. */
+  /** Polls that still run: evaluations of sensors, and polls of heads. */
   looks: z.array(LookRef).max(MESSAGE_ITEMS_MAX).optional(),
 });
 export type HeartbeatRequest = z.infer<typeof HeartbeatRequest>;
@@ -156,12 +156,12 @@ export const HeartbeatAnswer = z.object({
   renewed: z.array(z.string()),
   lost: z.array(TaskRef),
   cancelled: z.array(TaskRef),
-  /** Of the looks that were asked for, those that are somebody else's by now. */
+  /** The polls among them that another worker has by now. */
   lost_looks: z.array(LookRef).optional(),
 });
 export type HeartbeatAnswer = z.infer<typeof HeartbeatAnswer>;
 
-/** "This attempt got so far." */
+/** A checkpoint: how far an attempt got. */
 export const CheckpointRequest = z.strictObject({
   items: z
     .array(z.strictObject({ ...TaskRef.shape, value: JsonValue }))

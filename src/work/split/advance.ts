@@ -15,7 +15,7 @@ import { RUN_CLASS, singleTaskRun } from "../run/request.ts";
 import { splitPhaseChanged, splitStepSettled, splitWanted, type StepOutcome } from "./look-up.ts";
 import { areChecksOk, isReadyToCutOver } from "./rules.ts";
 
-/** Steps that go through many rows: as patient as backfills. What follows writes is sooner. */
+/** Steps that go through many rows have the priority of backfills; those that follow writes go first. */
 const CLASS_OF_STEP: Partial<Record<SplitStep, number>> = {
   copy: RUN_CLASS.backfill,
   remove: RUN_CLASS.backfill,
@@ -86,7 +86,7 @@ export function isTriedAgain(rows: Rows, split: SplitRow, now: Instant): boolean
 }
 
 /**
- * Cancels the run of a step that another one is due instead of, unless a worker is at it: that hears
+ * Cancels the run of a step when another step is due, unless a worker has it: that hears
  * of it with its next word, and comes to an end where nothing is left half done.
  */
 export function stopStep(rows: Rows, split: SplitRow, context: Context): NewEvent[] {

@@ -10,7 +10,7 @@ import type { SpecRow } from "../definition/rows.ts";
 
 type SplitRef = Extract<ShardWorkRef, { work: "split" }>;
 
-/** Types of events of moves and splits that something may be told of. */
+/** Events of moves and splits that may be notified. */
 export const NOTIFIED_SHARD_EVENTS = [
   "SplitCaughtUp",
   "SplitCutOver",
@@ -20,7 +20,7 @@ export const NOTIFIED_SHARD_EVENTS = [
   "MoveSegmentChanged",
 ] as const;
 
-/** What an event of a move or a split would be told as; null when it never is. */
+/** The notification of an event of a move or a split; null when there never is one. */
 export function shardNotificationType({ type, data }: RecordedEvent): NotificationType | null {
   switch (type) {
     case "RunFinished":
@@ -85,7 +85,7 @@ function ofFailedStep(rows: Rows, event: RecordedEvent, ref: SplitRef): Notifica
   };
 }
 
-/** What there is to tell of an event of a move or a split; null when there is nothing. */
+/** What to notify of an event of a move or a split; null for nothing. */
 export function shardNotification(rows: Rows, event: RecordedEvent): Notification | null {
   const failed = failedStep(event);
   if (failed !== null) return ofFailedStep(rows, event, failed);
@@ -127,10 +127,10 @@ function aboutMove(rows: Rows, moveId: string): Record<string, Json> | null {
   return { move_id, name, state, state_version, segments_total, segments_poisoned };
 }
 
-/** Something that a webhook can tell of. */
+/** Something that a webhook can notify. */
 export type NotificationType = (typeof NOTIFICATIONS)[number];
 
-/** What is told: of which assets, and what as. */
+/** What a notification is about: its assets and its type. */
 export type Notification = {
   type: NotificationType;
   timestamp: Instant;
@@ -138,7 +138,7 @@ export type Notification = {
   data: Record<string, Json>;
 };
 
-/** Types of events that something may be told of. */
+/** Events that may be notified. */
 export const NOTIFIED_EVENTS = [
   "RunFinished",
   "BackfillStateChanged",
@@ -164,7 +164,7 @@ const BACKFILL_TYPES: Readonly<Record<string, NotificationType>> = {
   PAUSED: "backfill.paused",
 };
 
-/** What an event would be told as, as far as the event itself says; null when it never is. */
+/** The notification of an event, as far as the event itself says; null when there never is one. */
 export function notificationTypeOf(event: RecordedEvent): NotificationType | null {
   const { type, data } = event;
   switch (type) {
@@ -202,7 +202,7 @@ export function isOfBackfillRun({ type, data }: RecordedEvent): boolean {
   return (JSON.parse(data) as EventData<"RunFinished">).backfill_id !== null;
 }
 
-/** What there is to tell of each of some events; null where there is nothing. */
+/** What to notify of each of these events; null for nothing. */
 export function notificationsOf(
   rows: Rows,
   events: readonly RecordedEvent[],

@@ -158,7 +158,7 @@ function Shown({ list }: { list: ListAnswer<PartitionDocument> }): ReactNode {
         empty={<Empty title="No partition matches." />}
       />
       {list.hasNextPage && list.data?.items.length === 0 && (
-        <p className="soft">None among the first that were looked at; there are more to look at.</p>
+        <p className="soft">None among the first that were searched; there are more to search.</p>
       )}
     </>
   );

@@ -50,7 +50,7 @@ describe("what an action would do", () => {
     expect(cancelConsequence(one, false)).toMatch(
       /^1 chunk that is not planned never runs and counts as cancelled\. 1 active run goes on/,
     );
-    expect(cancelConsequence(one, true)).toContain("1 active run is told to stop");
+    expect(cancelConsequence(one, true)).toContain("1 active run is stopped");
   });
 
   test("names what a follower does not wait for", () => {

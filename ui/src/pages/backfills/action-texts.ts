@@ -39,7 +39,7 @@ export function cancelConsequence(backfill: Backfill, now: boolean): string {
     active === 0
       ? ""
       : now
-        ? ` ${counted(active, "active run is", "active runs are")} told to stop; what they had not finished is lost.`
+        ? ` ${counted(active, "active run is", "active runs are")} stopped; unfinished work is lost.`
         : ` ${counted(active, "active run goes", "active runs go")} on to the end first.`;
   return (
     `${never} as cancelled.${running} What has succeeded stays. ` +

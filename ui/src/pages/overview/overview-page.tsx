@@ -165,7 +165,7 @@ function NothingRun(): ReactNode {
   return (
     <Empty title="No backfills yet.">
       <p>
-        <Link href="/backfills/new">Create a backfill</Link> to materialize partitions, or open{" "}
+        Start with a <Link href="/backfills/new">New backfill</Link>, or open{" "}
         <Link href="/assets">Assets</Link>.
       </p>
     </Empty>

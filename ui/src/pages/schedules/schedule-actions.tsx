@@ -50,7 +50,7 @@ export function ScheduleActions({ schedule }: { schedule: Schedule }): ReactNode
           unavailable={unavailable("pause")}
           consequence={
             <p>
-              Its times pass without effect until it is resumed; what it asked for goes on.{" "}
+              Its times pass without effect until it is resumed; what it triggered goes on.{" "}
               {schedule.catch_up_on_resume
                 ? "When it is resumed it catches up some of what it missed."
                 : "What it misses is not caught up later."}
@@ -87,7 +87,7 @@ function Definition({ schedule }: { schedule: Schedule }): ReactNode {
         consequence={
           <p>
             {name} never acts again, and its name is free for another. Its ticks, runs and history
-            stay, and what it asked for already goes on. This cannot be undone.
+            stay, and what it triggered already goes on. This cannot be undone.
           </p>
         }
         version={state_version}

@@ -46,7 +46,7 @@ export function SensorActions(props: {
               {mode === "push"
                 ? "Messages that come are kept, and evaluated when it is resumed."
                 : "It does not look any more until it is resumed; its cursor stays."}{" "}
-              What it asked for already goes on.
+              What it triggered already goes on.
             </p>
           }
           // Bound to no version: each evaluation makes another, and a busy sensor is to be stopped too.

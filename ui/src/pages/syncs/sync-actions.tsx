@@ -31,8 +31,8 @@ function PauseSync({ sync }: { sync: Sync }): ReactNode {
           {running === 0
             ? "No segment is begun any more"
             : `The ${running === 1 ? "segment that runs stops" : `${countText(running)} segments that run stop`}`}
-          , and nobody looks for a new head. Segments keep how far they got and go on from there
-          when the sync is resumed.
+          , and the head is not polled. Segments keep their progress and go on from there when the
+          sync is resumed.
         </p>
       }
       unavailable={whyNotSync(sync, "pause")}
