@@ -64,6 +64,20 @@ async function pawl(...args: string[]): Promise<void> {
   await show(PAWL, ...args);
 }
 
+/** How often a cutover is asked for before it is given up. */
+const CUTOVERS_MAX = 10;
+
+/** Cuts over, there or back. Where a write takes too long it falls back by itself, and is asked for again. */
+async function cutover(command: "cutover" | "rollback", split: string): Promise<void> {
+  for (let asked = 1; ; asked += 1) {
+    const { code, said } = await run([PAWL, "split", command, split, "--wait"], env);
+    console.log(said.trimEnd());
+    if (code === 0) return;
+    if (asked === CUTOVERS_MAX) throw new Error(`split ${command} ended with ${code}.`);
+    await setTimeout(LOOK_MS);
+  }
+}
+
 async function planned(): Promise<string> {
   const { said } = await run([PAWL, "split", "list", "--json"], env);
   const { items } = JSON.parse(said) as { items: { split_id: string }[] };
@@ -98,7 +112,7 @@ async function cutOver(): Promise<string> {
   await pawl("split", "run-backfill", split, "--wait");
 
   say("Cutting over.");
-  await pawl("split", "cutover", split, "--wait");
+  await cutover("cutover", split);
   await setTimeout(LOOK_MS);
   return split;
 }
@@ -120,7 +134,7 @@ async function demonstrate(): Promise<void> {
   const split = await cutOver();
   if (values.rollback) {
     say("Taking it back: another cutover, over the stream that led back all the while.");
-    await pawl("split", "rollback", split, "--wait");
+    await cutover("rollback", split);
   } else {
     say("Completing: no way back from here on, and the rows on east are removed.");
     await pawl("split", "complete", split, "--wait");

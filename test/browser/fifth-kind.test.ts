@@ -166,7 +166,7 @@ describe.each(["SQLite", "PostgreSQL"] as const)("a count on %s", (store) => {
     await vi.waitFor(async () => {
       const { items } = await get<{ items: unknown[] }>("runs?status=PENDING,RUNNING");
       expect(items).toEqual([]);
-    });
+    }, 600_000);
     const path = `work/count/${made.id}`;
     expect(await get<WorkDocument>(path)).toMatchObject({
       state: "CANCELLED",

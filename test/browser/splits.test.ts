@@ -25,7 +25,7 @@ import {
 
 // Real copies by a real worker, on a machine that others use too.
 /** How long anything may take at most to be seen. */
-const WAIT_MS = 180_000;
+const WAIT_MS = 600_000;
 
 let site: ServedProject;
 let browser: TestBrowser;

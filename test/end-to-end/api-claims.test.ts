@@ -8,7 +8,7 @@ import { type Api, checkedFetch, startApi, type TokenClient } from "./api-server
 import { TRANSFERS } from "./sync-hand.ts";
 
 /** For a signal that comes soon, but not on a machine that is busy. */
-const WAIT = { interval: 10 };
+const WAIT = { interval: 10, timeout: 600_000 };
 const SAID = { logBytesRunMax: 65_536, checkpointBytesRunMax: 1_048_576 };
 
 let api: Api;

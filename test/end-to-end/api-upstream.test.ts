@@ -6,7 +6,7 @@ import { freshDatabaseUrl } from "../postgres.ts";
 import { type Api, startApi, type TokenClient } from "./api-server.ts";
 
 /** For a signal that comes soon, but not on a machine that is busy. */
-const WAIT = { interval: 10, timeout: 60_000 };
+const WAIT = { interval: 10, timeout: 600_000 };
 
 const days = { type: "daily", start: "2025-01-01", end: "2025-03-01" } as const;
 const months = { type: "monthly", start: "2025-01", end: "2025-03" } as const;

@@ -30,7 +30,7 @@ const surveyed = (id: string) =>
   vi.waitFor(async () => {
     const { commands } = (await show(id)).next;
     expect(commands).toContainEqual(expect.objectContaining({ command: "start-dual-write" }));
-  }, 300_000);
+  }, 600_000);
 
 async function plan(tenant: string, ...more: string[]): Promise<string> {
   const args = ["plan", tenant, "--from", "a", "--to", "b", ...more];
@@ -137,7 +137,7 @@ describe("pawl split", () => {
     const { steps, phase } = await show(id);
     expect(phase).toBe("completed");
     expect(steps.map(({ step }) => step)).toEqual(expect.arrayContaining(["cutover", "finish"]));
-    await vi.waitFor(() => expect(rowsOf(folder, "acme")).toEqual({ a: 0, b: 100, c: 0 }), 60_000);
+    await vi.waitFor(() => expect(rowsOf(folder, "acme")).toEqual({ a: 0, b: 100, c: 0 }), 600_000);
     const text = await project.said(...split("show", id));
     expect(text).toMatch(/^routing +version 1 when planned, 2 by the cutover$/m);
     expect(text).toMatch(/^ +\d+ {2}cutover +SUCCEEDED +done /m);

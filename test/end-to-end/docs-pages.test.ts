@@ -23,7 +23,7 @@ import { alike, blocksOf, runBlocks } from "./readme-blocks.ts";
 // file; commands are run in the folder of their page, with the package as users have it; code of other systems
 // is marked as `other`.
 
-const RUN_MS_MAX = 120_000;
+const RUN_MS_MAX = 800_000;
 const PAGES = ["recipes", "coming-from"]
   .flatMap((folder) => readdirSync(join(ROOT, "docs", folder)).map((name) => `${folder}/${name}`))
   .concat("start.md", "concepts.md", "index.md")

@@ -7,7 +7,7 @@ import { needPython } from "../python.ts";
 import { readSource } from "../repo/source-files.ts";
 import { alike, blocksOf, runBlocks } from "./readme-blocks.ts";
 
-const RUN_MS_MAX = 150_000;
+const RUN_MS_MAX = 800_000;
 /** A block that is a file: the line before it begins with its name. */
 const FILE = /^`([\w./-]+)` [^\n]*:\n\n```\w+\n(.*?)^```$/gms;
 

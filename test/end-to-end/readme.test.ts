@@ -16,7 +16,7 @@ function freePort(): Promise<number> {
   });
 }
 
-const RUN_MS_MAX = 150_000;
+const RUN_MS_MAX = 800_000;
 const PAGES = [
   "schedules",
   "sensors",
@@ -61,7 +61,7 @@ describe("README.md", () => {
       output,
     }));
     printed = await runBlocks(folder, placed, RUN_MS_MAX);
-  }, RUN_MS_MAX + 30_000);
+  }, RUN_MS_MAX + 60_000);
   afterAll(() => rmSync(folder, { recursive: true, force: true }));
 
   test("has commands that all work, in the order they stand there", () => {
