@@ -36,7 +36,8 @@ describe("the overview of a new workspace", () => {
     await page.getByText("No backfills yet.").waitFor();
     await item(page, "Stale 2", "sales/orders").waitFor();
     await expectAccessible(page);
-    await page.getByRole("link", { name: "New backfill" }).click();
+    const empty = page.getByText("Start with a New backfill");
+    await empty.getByRole("link", { name: "New backfill" }).click();
     expect(new URL(page.url()).pathname).toBe("/backfills/new");
   });
 });

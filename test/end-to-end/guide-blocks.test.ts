@@ -97,8 +97,8 @@ test("all blocks compile", async () => {
 describe("docs/guide/testing.md", () => {
   test("has tests that pass in Vitest", async () => {
     const vitest = join(MODULES, "vitest", "vitest.mjs");
-    const run = [vitest, "run", "--root", folder, "--testTimeout=600000"];
-    const { code, stdout, stderr } = await node(run);
+    const args = [vitest, "run", "--root", folder, "--testTimeout=600000"];
+    const { code, stdout, stderr } = await node(args);
     expect(code, stdout + stderr).toBe(0);
     const files = blocksOf("docs/guide/testing.md").filter(([name]) => name.endsWith(".test.ts"));
     const tests = files.map(([, text]) => text.match(/^test\(/gm)?.length ?? 0);
