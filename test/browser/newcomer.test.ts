@@ -86,7 +86,7 @@ test("a newcomer fills last month for one region, finds what failed, fixes it an
 /** From the overview to a backfill of last month in Europe. */
 async function createForLastMonth(page: Page): Promise<void> {
   await page.getByRole("heading", { level: 1, name: "Overview" }).waitFor();
-  await page.getByRole("link", { name: "New backfill" }).click();
+  await page.getByRole("link", { name: "New backfill" }).first().click();
   await page.getByRole("checkbox", { name: "orders" }).check();
   await page.getByRole("button", { name: "Last month" }).click();
   await page.getByRole("button", { name: "None of region" }).click();

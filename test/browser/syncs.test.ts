@@ -239,7 +239,7 @@ describe("what can be done with a sync, by the keyboard alone", () => {
   test("it is paused with a reason and resumed", async () => {
     const { page } = await browser.visit(`${api.url}/syncs/${syncId}`);
     const dialog = await open(page, "Pause");
-    await dialog.getByText(/Segments keep how far they got/).waitFor();
+    await dialog.getByText(/Segments keep their progress/).waitFor();
     await expectAccessible(page);
     await typeInto(page, dialog.getByLabel("Reason (for the record)"), "the node is repaired");
     await confirm(page, "Pause");

@@ -122,6 +122,7 @@ describe("the timeline of a run", () => {
       ended_at: failedAt,
       outcome: "FAILED",
       error: { class: "user", message: "too many rows" },
+      check_status: null,
       retry_at,
       partitions: 1,
       partitions_failed: 0,
