@@ -197,13 +197,18 @@ export class RequestFuzzer {
       case "object":
         return this.#object(schema, depth, root);
       case "array": {
+        const places = (schema["prefixItems"] ?? []) as Schema[];
+        const first = places.map((place) => this.#value(place, depth + 1, root));
+        // A tuple has `false` here: nothing may follow.
+        if (schema["items"] === false) return first;
         const items = (schema["items"] ?? {}) as Schema;
         const least = Number(schema["minItems"] ?? 0);
         const length = Math.max(
           least,
           random.weighted({ "0": 1, "1": 3, "2": 2, "5": 1 }) as never,
         );
-        return Array.from({ length }, () => this.#value(items, depth + 1, root));
+        const others = Array.from({ length }, () => this.#value(items, depth + 1, root));
+        return [...first, ...others];
       }
       case "string":
         return this.#string(schema);
