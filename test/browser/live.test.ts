@@ -66,6 +66,18 @@ describe("a page that is open", () => {
     expect(await page.evaluate(() => performance.getEntriesByType("navigation").length)).toBe(1);
   });
 
+  test("asks once who looks at it when it opens", async () => {
+    const { page } = await browser.visit(`${site.url}/runs`);
+    const asked: string[] = [];
+    page.on("request", (request) => asked.push(new URL(request.url()).pathname));
+    await page.reload();
+    await page.getByText("Live", { exact: true }).waitFor();
+    // The runs are asked for again when the page hears of changes; by then all else is, too.
+    const isRuns = (path: string): boolean => path.endsWith("/runs");
+    await expect.poll(() => asked.filter(isRuns).length, { timeout: 60_000 }).toBeGreaterThan(1);
+    expect(asked.filter((path) => path === "/api/v1/session")).toHaveLength(1);
+  });
+
   test("asks the less often the more it has to ask", async () => {
     const { page } = await browser.visit(`${site.url}/assets`);
     await page.getByText("Live", { exact: true }).waitFor();

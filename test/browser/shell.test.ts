@@ -39,6 +39,21 @@ describe("the frame around every page", () => {
     await page.getByRole("heading", { level: 1, name: "Runs" }).waitFor();
   });
 
+  test("loads the page while it is still asked who looks at it", async () => {
+    const { page } = await browser.visit(`${site.url}/runs`);
+    await page.getByRole("heading", { level: 1, name: "Runs" }).waitFor();
+    const isPart = (url: string): boolean => new URL(url).pathname.startsWith("/assets/run-list-");
+    let isPartLoaded = false;
+    page.on("requestfinished", (request) => (isPartLoaded ||= isPart(request.url())));
+    await page.route("**/api/v1/session", async (route) => {
+      await expect.poll(() => isPartLoaded, { timeout: 180_000 }).toBe(true);
+      await route.continue();
+    });
+    await page.reload();
+    await page.getByRole("heading", { level: 1, name: "Runs" }).waitFor();
+    await page.unroute("**/api/v1/session");
+  });
+
   test("says so where there is nothing", async () => {
     const { page } = await browser.visit(`${site.url}/no/such/place`);
     await page.getByText("Page not found.").waitFor();

@@ -8,6 +8,7 @@ const SENSORS = /^(?:Sensor|Definitions|Run)/;
 const SYNCS = /^(?:Sync|Definitions|Run|Task)/;
 const SPLITS = /^(?:Split|Routing|Run|Task)/;
 const MOVES = /^(?:Move|Run|Task)/;
+const NONE = /^$/;
 
 /** Which events can change an answer. What is not named here is asked again after any event. */
 const RULES: Partial<Record<OperationName, RegExp>> = {
@@ -40,7 +41,7 @@ const RULES: Partial<Record<OperationName, RegExp>> = {
   getSchedule: SCHEDULES,
   listTicks: SCHEDULES,
   listNextTimes: SCHEDULES,
-  previewTimes: /^$/,
+  previewTimes: NONE,
   listSensors: SENSORS,
   getSensor: SENSORS,
   listEvals: SENSORS,
@@ -69,11 +70,16 @@ const RULES: Partial<Record<OperationName, RegExp>> = {
   listRoutingVersions: /^Routing/,
   listDefinitions: /^Definitions/,
   // Written every few seconds, and no event says so.
-  listSamples: /^$/,
-  listKinds: /^$/,
+  listSamples: NONE,
+  listKinds: NONE,
   // Asked for once, when the page opens and when somebody signs in or out.
-  getSession: /^$/,
+  getSession: NONE,
 };
+
+/** Whether any event can change the answer of an operation. */
+export function isFollowed(name: string): boolean {
+  return RULES[name as OperationName] !== NONE;
+}
 
 /** Whether events of these types can change the answer of an operation. */
 export function isTouched(name: string, types: readonly string[]): boolean {

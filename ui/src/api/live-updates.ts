@@ -1,6 +1,6 @@
 import type { Query, QueryClient } from "@tanstack/react-query";
 import { addressOf } from "./call.ts";
-import { isTouched } from "./live-rules.ts";
+import { isFollowed, isTouched } from "./live-rules.ts";
 
 /** Whether the page hears of changes as they happen. */
 export type LiveState = "live" | "connecting" | "asleep";
@@ -34,6 +34,7 @@ export class LiveUpdates {
   readonly #tookMs = new WeakMap<Query, number>();
   #reopening: ReturnType<typeof setTimeout> | undefined;
   #source: EventSource | null = null;
+  #wasOpen = false;
   #state: LiveState = "connecting";
 
   constructor(client: QueryClient) {
@@ -74,8 +75,12 @@ export class LiveUpdates {
     this.#source = source;
     source.addEventListener("open", () => {
       this.#say("live");
-      // What happened while nobody listened was not told.
-      void this.#client.invalidateQueries();
+      // What happened while nobody listened was not told. Another server may be there by now, so
+      // what no event changes is asked for again, too, but for the first time.
+      const isAsked = ({ queryKey: [name] }: Query): boolean =>
+        this.#wasOpen || isFollowed(String(name));
+      void this.#client.invalidateQueries({ predicate: isAsked });
+      this.#wasOpen = true;
     });
     source.addEventListener("error", () => {
       this.#say("connecting");

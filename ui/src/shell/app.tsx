@@ -7,11 +7,12 @@ import { useAnswer } from "../api/use-answer.ts";
 import { Loaded } from "../parts/loaded.tsx";
 import { Announcements } from "./announcements.tsx";
 import { Frame } from "./frame.tsx";
-import { Routes } from "./routes.tsx";
+import { Routes, usePageLoading } from "./routes.tsx";
 import { SignIn } from "./sign-in.tsx";
 
 /** The whole page: who looks, what surrounds it, and the part that the address names. */
 export function App({ live }: { live: LiveUpdates }): ReactNode {
+  usePageLoading();
   const session = useAnswer("getSession", {});
   const client = useQueryClient();
   useEffect(

@@ -17,6 +17,9 @@ const RELOADED = "pawl-reloaded-for";
  */
 let isTorn = false;
 
+/** A part of the page that can be asked to load before it is shown. */
+export type LazyPage = ComponentType & { load: () => void };
+
 /**
  * A part of the page that is loaded when somebody goes there, and shown as soon as it is: React's
  * own `lazy` would leave the word that it is loading for 300 ms. While the server is away that is
@@ -25,9 +28,9 @@ let isTorn = false;
 export function lazyPage<Name extends string>(
   load: () => Promise<Record<Name, ComponentType>>,
   name: Name,
-): ComponentType {
+): LazyPage {
   let known: ComponentType | undefined;
-  return function LazyPage(): ReactNode {
+  function LazyPage(): ReactNode {
     const [{ page: Shown, failure }, setState] = useState<State>({ page: known });
     const [isAway, setIsAway] = useState(false);
     useEffect(() => {
@@ -67,7 +70,9 @@ export function lazyPage<Name extends string>(
     if (failure !== undefined) throw failure;
     if (Shown !== undefined) return <Shown />;
     return isAway ? <Refused refusal={unreachable()} /> : <Loading />;
-  };
+  }
+  // What does not come is asked for again when it is to be shown, and dealt with there.
+  return Object.assign(LazyPage, { load: () => void load().catch(() => undefined) });
 }
 
 async function isServerThere(): Promise<boolean> {

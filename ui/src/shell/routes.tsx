@@ -1,11 +1,11 @@
-import type { ComponentType, ReactNode } from "react";
-import { Link, Route, Switch, useLocation } from "wouter";
+import { type ReactNode, useEffect } from "react";
+import { Link, matchRoute, Route, Switch, useLocation, useRouter } from "wouter";
 import { Empty } from "../parts/notice.tsx";
 import { Page } from "../parts/page.tsx";
 import { Failsafe } from "./failsafe.tsx";
-import { lazyPage } from "./lazy-page.tsx";
+import { type LazyPage, lazyPage } from "./lazy-page.tsx";
 
-const ROUTES: readonly (readonly [path: string, page: ComponentType])[] = [
+const ROUTES: readonly (readonly [path: string, page: LazyPage])[] = [
   ["/", lazyPage(() => import("../pages/overview/overview-page.tsx"), "OverviewPage")],
   ["/backfills", lazyPage(() => import("../pages/backfills/backfill-list.tsx"), "BackfillList")],
   [
@@ -56,6 +56,15 @@ const ROUTES: readonly (readonly [path: string, page: ComponentType])[] = [
   ["/ledger", lazyPage(() => import("../pages/ledger/ledger-page.tsx"), "LedgerPage")],
   ["/ledger/:entity", lazyPage(() => import("../pages/ledger/entity-page.tsx"), "EntityPage")],
 ];
+
+/** Begins to load the page that the address names, while it is still asked who looks at it. */
+export function usePageLoading(): void {
+  const [location] = useLocation();
+  const { parser } = useRouter();
+  useEffect(() => {
+    ROUTES.find(([path]) => matchRoute(parser, path, location)[0])?.[1].load();
+  }, [location, parser]);
+}
 
 /** The page that the address names. */
 export function Routes(): ReactNode {
