@@ -4,7 +4,8 @@ import type { Check } from "../define/check.ts";
 import type { Project } from "../define/define-pawl.ts";
 import type { Json } from "../kernel/canonical.ts";
 import { instantOf } from "../kernel/instant.ts";
-import { checkDocument, isAbout } from "../work/asset/checks.ts";
+import { intervalsContain } from "../kernel/intervals.ts";
+import { checkDocument, placesOf } from "../work/asset/checks.ts";
 import type { ClaimAnswer, ReportedResult, TaskRef } from "../work/run/protocol.ts";
 import { messageOf } from "../worker/plain-values.ts";
 import type { HoldingNews } from "../worker/tasks/runner.ts";
@@ -231,10 +232,13 @@ export class Recorder {
     call.error = result.error ?? null;
     call.metadata = result.metadata ?? null;
     const keys = call.partitions.length === 0 ? [""] : call.partitions;
+    const judged = (result.checks ?? []).map((check) => {
+      return { document: checkDocument(check), places: placesOf(check, keys.length) };
+    });
     call.checks = keys.flatMap((partition, place) =>
-      (result.checks ?? [])
-        .filter((check) => isAbout(check, place))
-        .map((check) => ({ ...checkDocument(check), partition })),
+      judged
+        .filter(({ places }) => intervalsContain(places, place))
+        .map(({ document }) => ({ ...document, partition })),
     );
     call.addedPartitions = result.added_keys ?? [];
     call.retryAfterMs = result.retry_after_ms ?? null;

@@ -1,7 +1,7 @@
 import { z } from "zod";
 import { AssetKey, Labels, SensorTarget, WatchSpec } from "./definition/spec.ts";
 import { Count, FailureField, InstantText, JsonValue } from "./envelope.ts";
-import { CLAIM_WAIT_MS_MAX, KEY_ADDITIONS_MAX, KeyAddition, WorkNames } from "./run/protocol.ts";
+import { AddedKeys, CLAIM_WAIT_MS_MAX, WorkNames } from "./run/protocol.ts";
 import { BlockHash } from "./sync/segment-protocol.ts";
 import { Block, SyncTarget } from "./sync/spec.ts";
 
@@ -92,7 +92,7 @@ export const EvaluationOutcome = z.discriminatedUnion("type", [
     cursor: z.string().max(100_000).nullable(),
     run_requests: z.array(EvaluatedRequest).max(1_000),
     /** Keys that are added together with the runs and the cursor, or not at all. */
-    added_keys: z.array(KeyAddition).max(KEY_ADDITIONS_MAX).optional(),
+    added_keys: AddedKeys.optional(),
   }),
   z.strictObject({ type: z.literal("failed"), error: FailureField }),
 ]);

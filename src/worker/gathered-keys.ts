@@ -4,7 +4,7 @@ import { parseDefinition } from "../define/parse-definition.ts";
 import { PawlError } from "../kernel/errors.ts";
 import { dimensionsOf } from "../kernel/keyspace/definition.ts";
 import { EXPLICIT_KEYS_MAX } from "../kernel/keyspace/selector.ts";
-import { KEY_ADDITIONS_MAX, KeyAddition } from "../work/run/protocol.ts";
+import { KEY_ADDITIONS_MAX, KeyAddition, KEYS_ADDED_MAX } from "../work/run/protocol.ts";
 
 /** Keys that a function of the project adds to dynamic partitions, gathered until it has ended well. */
 export class GatheredKeys {
@@ -25,6 +25,13 @@ export class GatheredKeys {
       );
     }
     this.#keysOf.set(definition, known);
+    const all = [...this.#keysOf.values()].reduce((sum, { size }) => sum + size, 0);
+    if (all > KEYS_ADDED_MAX) {
+      throw wrong(
+        `addPartitions() was given ${all} keys in all; at most ${KEYS_ADDED_MAX} can be added at ` +
+          "once. Add the others the next time.",
+      );
+    }
     if (this.#keysOf.size <= KEY_ADDITIONS_MAX) return;
     throw wrong(
       `addPartitions() was called for ${this.#keysOf.size} definitions; at most ` +

@@ -110,9 +110,73 @@ describe("checks of partitions", () => {
       Array.from({ length: 100 }, (_, n) => ({ ...failed, metadata: `${n}`.repeat(900) })),
       "64000",
     ],
+    [
+      "more about a partition than an asset may have checks",
+      Array.from({ length: 51 }, () => passed),
+      "50 results",
+    ],
+    [
+      "stretches that say a partition more often than that",
+      [{ ...failed, partitions: Array.from({ length: 51 }, (): [number, number] => [0, 9_999]) }],
+      "50 results",
+    ],
   ])("are refused with %s", async (_name, checks, reason) => {
     const refused = make("a", checks);
     await expect(refused).rejects.toMatchObject({ code: "INPUT_INVALID" });
     await expect(refused).rejects.toThrow(reason);
+  });
+
+  test("I61, I94: are about no partitions but the task's, whatever a worker says", async () => {
+    const partitions: [number, number][] = [
+      [7, 3],
+      [1, Number.MAX_SAFE_INTEGER],
+      [0, Number.MAX_SAFE_INTEGER],
+    ];
+    const run = await make("a", [
+      { ...failed, partitions },
+      { ...warned, partitions: [[1, 5]] },
+    ]);
+    const task = await client.call("getTask", { params: { run_id: run, task_key: 0 } });
+    expect(task.checks).toMatchObject([
+      { name: "rows", partition_count: 1, partition_keys: ["a"] },
+      { name: "late", partition_count: 0, partition_keys: [] },
+    ]);
+    const { items } = await client.call("listAssetPartitions", { params, query: { limit: 1 } });
+    expect(items).toMatchObject([{ check_status: "FAILED", failed_checks: [{ name: "rows" }] }]);
+  });
+});
+
+/** A batch of many partitions that checks did not pass, with much to say of each. */
+describe("checks of many partitions at once", () => {
+  const COUNT = 500;
+  const asset_key = "numbers";
+
+  test("I64, I94: make no page long: where there is no room left, only the verdict is shown", async () => {
+    const partitions = { type: "integers" as const, start: 1, end: COUNT };
+    const spec = { kind: "asset" as const, asset_key, batch: true, partitions };
+    await client.call("publishDefinitions", { body: { specs: [spec] } });
+    const selector = { type: "all" as const };
+    await client.call("createBackfill", {
+      body: { assets: [asset_key], selector, chunk_size: COUNT },
+    });
+    const claim = { worker_id: "w", lease_id: "l", slots: 1, wait_ms: 5_000, code_version: null };
+    const { groups } = await client.call("claim", { body: { ...claim, assets: [asset_key] } });
+    const [group] = groups;
+    const [task] = group?.tasks ?? [];
+    if (group === undefined || task === undefined) throw new Error("Nothing was claimed.");
+    const checks = Array.from({ length: 50 }, (_, n) => {
+      return { ...failed, name: `c${n}`, message: "x".repeat(1_000) };
+    });
+    const { task_key, attempt } = task;
+    const outcome = "SUCCEEDED" as const;
+    const result = { run_pos: group.run_pos, task_key, attempt, outcome, checks };
+    const body = { worker_id: "w", code_version: null, results: [result], released_leases: ["l"] };
+    await client.call("report", { body });
+
+    const query = { limit: 200 };
+    const { items } = await client.call("listAssetPartitions", { params: { asset_key }, query });
+    expect(JSON.stringify(items).length).toBeLessThan(4_100_000);
+    expect(new Set(items.map(({ check_status }) => check_status))).toEqual(new Set(["FAILED"]));
+    expect(items[0]?.failed_checks).toHaveLength(50);
   });
 });

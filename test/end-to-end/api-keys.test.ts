@@ -235,6 +235,16 @@ describe("keys of dynamic partitions", () => {
     expect(items[0]?.state).not.toBe("SUCCEEDED");
   });
 
+  test("I76: that a task adds are no more than one commit takes, of however many definitions", async () => {
+    const keys = Array.from({ length: 10_000 }, (_, n) => `${n}`);
+    const added_keys = ["tenants", "b", "c"].map((definition) => ({ definition, keys }));
+    const result = { run_pos: 1, task_key: 0, attempt: 1, outcome: "SUCCEEDED" as const };
+    const body = { worker_id: "w", code_version: null, released_leases: [] };
+    const told = client.call("report", { body: { ...body, results: [{ ...result, added_keys }] } });
+    await expect(told).rejects.toMatchObject({ code: "INPUT_INVALID" });
+    await expect(told).rejects.toThrow("20000 keys together");
+  });
+
   test("I89: that an evaluation adds are there together with its runs, or not at all", async () => {
     await client.call("createSensor", {
       body: {

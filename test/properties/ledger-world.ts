@@ -35,6 +35,7 @@ export class LedgerWorld {
   holder = "token-1";
   #ids = 0;
   #lookUps = 0;
+  #rowsLookedUp = 0;
 
   get rows(): Rows {
     return this.#set.rows;
@@ -64,8 +65,15 @@ export class LedgerWorld {
       } catch (error) {
         if (!(error instanceof RowsMissing)) throw error;
         this.#lookUps += 1;
-        for (const { table, keys } of error.keys) this.#set.loaded(table, keys, []);
-        if (error.find !== null) this.#set.found(error.find, []);
+        for (const { table, keys } of error.keys) {
+          this.#rowsLookedUp += keys.length;
+          this.#set.loaded(table, keys, []);
+        }
+        if (error.find === null) continue;
+        for (const each of error.find.where) {
+          if (each.is === "in") this.#rowsLookedUp += each.values.length;
+        }
+        this.#set.found(error.find, []);
       }
     }
   }
@@ -76,6 +84,13 @@ export class LedgerWorld {
     const before = this.#lookUps;
     body();
     return this.#lookUps - before;
+  }
+
+  /** How many rows are looked up for a decision that were not before, by key or by one of many values. */
+  rowsLookedUpBy(body: () => unknown): number {
+    const before = this.#rowsLookedUp;
+    body();
+    return this.#rowsLookedUp - before;
   }
 
   /** Folds events, all or none. */

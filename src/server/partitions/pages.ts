@@ -1,19 +1,12 @@
-import { setImmediate as turnOfOthers } from "node:timers/promises";
 import { PawlError, present } from "../../kernel/errors.ts";
 import type { Instant } from "../../kernel/instant.ts";
 import { countIntervals, expandIntervals, intersectIntervals } from "../../kernel/intervals.ts";
 import { numbersAt, ordinalBehind, partitionInvalid } from "../../kernel/keyspace/keyspace.ts";
 import { decodeMultiKey } from "../../kernel/keyspace/keyspace-of.ts";
 import { compareText, type Condition, type Key } from "../../kernel/table.ts";
-import type { Reader } from "../../store/store.ts";
 import type { PartitionDocument } from "../../work/asset/api.ts";
 import { reporterIn } from "../../work/asset/fold-partitions.ts";
-import {
-  checkDocument,
-  type CheckDocument,
-  checkStatusOf,
-  isAbout,
-} from "../../work/asset/checks.ts";
+import { checkStatusOf } from "../../work/asset/checks.ts";
 import {
   blockOf,
   needPartitions,
@@ -34,16 +27,9 @@ import {
   staleness,
 } from "../../work/asset/partition-status.ts";
 import type { Context } from "../../work/decision.ts";
-import type { RecordedEvent } from "../../work/envelope.ts";
 import type { Rows } from "../../work/rows.ts";
-import type { TaskResultField } from "../../work/run/events.ts";
 import { PARTITION_BLOCKS, type PartitionRow } from "../../work/run/rows.ts";
-import { eachResult } from "../../work/run/tasks.ts";
 import { cursorOf, keyOfCursor } from "../http/read-within.ts";
-import { resultsOf } from "../../work/run/story.ts";
-
-/** Characters of events that one list is read for its errors; of what is left, none are told. */
-const ERROR_CHARACTERS_MAX = 8_000_000;
 
 /** A partition as the API shows it; why its last attempt failed is told by `withErrors`. */
 export function partitionDocument(rows: Rows, lookedAt: LookedAt, now: Instant): PartitionDocument {
@@ -89,93 +75,6 @@ function madeBy(runId: string | null) {
 function valuesOf(view: AssetView, ordinal: number | null): Record<string, string> | null {
   if (view.keyspace === null || ordinal === null) return null;
   return view.keyspace.dimensions.length > 1 ? view.keyspace.valuesAt(ordinal) : null;
-}
-
-/**
- * The partitions with why the last attempt at each failed, and the checks that the last materialization did
- * not pass. A row is of the event that recorded it, so that event is all that is read, once for all
- * partitions that it is about.
- */
-export async function withErrors(
-  reader: Reader,
-  partitions: readonly PartitionDocument[],
-): Promise<PartitionDocument[]> {
-  const errors = new Map<PartitionDocument, PartitionDocument["last_attempt_error"]>();
-  const checks = new Map<PartitionDocument, CheckDocument[]>();
-  const wanted = partitions.flatMap((document) => {
-    const { last_attempt_outcome: outcome, check_status, row_version: last } = document;
-    const isFailed = outcome === "FAILED" && last !== null;
-    const isFaulty = check_status !== null && check_status !== "PASSED";
-    const made = isFaulty ? document.last_materialization_pos : null;
-    return [
-      ...(isFailed ? [{ pos: last, document }] : []),
-      ...(made !== null ? [{ pos: made, document }] : []),
-    ];
-  });
-  let left = ERROR_CHARACTERS_MAX;
-  for (const [pos, alike] of Map.groupBy(wanted, (each) => each.pos)) {
-    if (left <= 0) break;
-    const [event] = await reader.events({ after: pos - 1, through: pos, limit: 1 });
-    left -= event?.data.length ?? 0;
-    if (event === undefined) continue;
-    const found = errorsOf(event);
-    const failed = failedChecksOf(event);
-    for (const { document } of alike) {
-      const name = `${document.asset_key}\n${document.partition_key}`;
-      if (document.row_version === pos) errors.set(document, found.get(name) ?? null);
-      if (document.last_materialization_pos === pos) checks.set(document, failed.get(name) ?? []);
-    }
-    await turnOfOthers();
-  }
-  return partitions.map((each) => ({
-    ...each,
-    last_attempt_error: errors.get(each) ?? null,
-    failed_checks: checks.get(each) ?? [],
-  }));
-}
-
-/** The checks that partitions did not pass which an event made, by asset and partition. */
-function failedChecksOf(event: RecordedEvent): Map<string, CheckDocument[]> {
-  const found = new Map<string, CheckDocument[]>();
-  for (const { asset_key, partition_keys, checks = [] } of resultsOf(event).flatMap(eachResult)) {
-    const failed = checks.filter(({ passed }) => !passed);
-    if (failed.length === 0) continue;
-    for (const [place, key] of partition_keys.entries()) {
-      const own = failed.filter((check) => isAbout(check, place)).map(checkDocument);
-      if (own.length > 0) found.set(`${asset_key}\n${key}`, own);
-    }
-  }
-  return found;
-}
-
-type AttemptError = NonNullable<PartitionDocument["last_attempt_error"]>;
-
-/** Why attempts failed that an event ended, by asset and partition. */
-function errorsOf(event: RecordedEvent): Map<string, AttemptError> {
-  const errors = new Map<string, AttemptError>();
-  for (const result of resultsOf(event).flatMap(eachResult)) {
-    for (const [index, key] of result.partition_keys.entries()) {
-      const error = errorAt(result, index);
-      if (error === null) continue;
-      const { class: name, message } = error;
-      errors.set(`${result.asset_key}\n${key}`, {
-        task_key: result.task_key,
-        class: name,
-        message,
-      });
-    }
-  }
-  return errors;
-}
-
-/** What went wrong with one partition of a task, as a whole or by itself. */
-function errorAt(
-  { outcome, error, exceptions }: TaskResultField,
-  index: number,
-): { class: string; message: string } | null {
-  const own = exceptions?.find((exception) => exception.index === index);
-  if (own !== undefined) return own.outcome === "FAILED" ? (own.error ?? error ?? null) : null;
-  return outcome === "FAILED" ? (error ?? null) : null;
 }
 
 /** Partitions that a page with a filter goes through; it may be short and still have a next one. */

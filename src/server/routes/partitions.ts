@@ -64,8 +64,8 @@ import {
   pageOfUpstream,
   placeOfPartition,
   placesOf,
-  withErrors,
 } from "../partitions/pages.ts";
+import { withErrors } from "../partitions/with-errors.ts";
 
 /** Partitions that a map with staleness looks at, those upstream included. */
 const MAP_LOOKS_MAX = 50_000;

@@ -5,7 +5,8 @@ import type {
   TimelineTaskDocument,
   RunTimelineDocument,
 } from "../../work/run/api.ts";
-import { checkDocument, worstOf } from "../../work/asset/checks.ts";
+import { countIntervals, expandIntervals } from "../../kernel/intervals.ts";
+import { checkDocument, placesOf, worstOf } from "../../work/asset/checks.ts";
 import type { RecordedEvent } from "../../work/envelope.ts";
 import type { EventData } from "../../work/events.ts";
 import type { TaskResultField, RunAssetField } from "../../work/run/events.ts";
@@ -149,9 +150,11 @@ function taskChecks({
   partition_keys,
 }: TaskResultField): TaskDetailDocument["checks"] {
   return checks.map((check) => {
-    const places = indexesOf(check.partitions ?? null, partition_keys.length);
-    const keys = places.slice(0, KEYS_SHOWN_MAX).flatMap((place) => partition_keys[place] ?? []);
-    return { ...checkDocument(check), partition_count: places.length, partition_keys: keys };
+    const places = placesOf(check, partition_keys.length);
+    const first = expandIntervals(places, 0, KEYS_SHOWN_MAX);
+    const keys = first.flatMap((place) => partition_keys[place] ?? []);
+    const partition_count = countIntervals(places);
+    return { ...checkDocument(check), partition_count, partition_keys: keys };
   });
 }
 

@@ -93,7 +93,7 @@ export const PartitionDocument = z
     metadata: JsonValue,
     /** What the checks of the last materialization came to, the worst of them; null where there were none. */
     check_status: CheckStatus.nullable(),
-    /** Those of them that did not pass. */
+    /** Those of them that did not pass; left out where a page has no room for more. */
     failed_checks: z.array(CheckDocument),
     last_attempt_run_id: z.string().nullable(),
     last_attempt_at: InstantText.nullable(),

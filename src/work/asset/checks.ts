@@ -1,4 +1,5 @@
 import { z } from "zod";
+import { type Interval, mergeIntervals } from "../../kernel/intervals.ts";
 import { FailureField, IntervalPair, JsonValue } from "../envelope.ts";
 
 /** The name of a check of an asset. */
@@ -67,7 +68,31 @@ export const CheckResults = z
       return length <= CHECKS_LENGTH_MAX + 2 * CHECKS_MAX * VERDICT_LENGTH_MAX;
     },
     { error: `must not say more than ${CHECKS_LENGTH_MAX} characters of JSON together` },
-  );
+  )
+  .refine((results) => resultsOfOne(results) <= CHECKS_MAX, {
+    error: `must not have more than ${CHECKS_MAX} results about one partition`,
+  });
+
+/** How many results are about the one partition that most are about. */
+function resultsOfOne(results: readonly CheckResult[]): number {
+  const about = results.flatMap(({ partitions }) => partitions ?? [EVERYWHERE]).filter(isForward);
+  // As numbers, which are sorted without a function: a report may have very many.
+  const starts = Float64Array.from(about, ([from]) => from).toSorted();
+  const ends = Float64Array.from(about, ([, to]) => to).toSorted();
+  let ended = 0;
+  let most = 0;
+  for (const [started, from] of starts.entries()) {
+    while ((ends[ended] ?? from) < from) ended++;
+    most = Math.max(most, started + 1 - ended);
+  }
+  return most;
+}
+
+const EVERYWHERE: Interval = [0, Number.MAX_SAFE_INTEGER];
+
+function isForward([from, to]: Interval): boolean {
+  return from <= to;
+}
 
 /** What a check found in one partition, as the API shows it. */
 export const CheckDocument = z
@@ -106,6 +131,7 @@ export type CheckStatus = z.infer<typeof CheckStatus>;
 /** What is remembered of a partition: `BLOCKED` is a failure that holds back what is made from it. */
 export type CheckVerdict = CheckStatus | "BLOCKED";
 
+/** From the best to the worst. */
 const VERDICTS: readonly CheckVerdict[] = [...CheckStatus.options, "BLOCKED"];
 
 /** What a single result comes to. */
@@ -122,9 +148,11 @@ export function checkStatusOf(verdict: CheckVerdict): CheckStatus {
   return verdict === "BLOCKED" ? "FAILED" : verdict;
 }
 
-/** Whether a result is about the partition at a place of its task. */
-export function isAbout({ partitions }: CheckResult, place: number): boolean {
-  return partitions?.some(([from, to]) => from <= place && place <= to) ?? true;
+/** The places that a result is about, among so many partitions of its task, whatever else it names. */
+export function placesOf({ partitions }: CheckResult, count: number): Interval[] {
+  const about: readonly Interval[] = partitions ?? [EVERYWHERE];
+  const there = about.map(([from, to]): Interval => [from, Math.min(to, count - 1)]);
+  return mergeIntervals(there.filter(isForward));
 }
 
 /** What the checks came to at each of so many places of a task: the worst of them. */
@@ -133,16 +161,10 @@ export function checkVerdicts(
   count: number,
 ): (CheckVerdict | undefined)[] {
   const worst: (CheckVerdict | undefined)[] = Array.from({ length: count }, () => undefined);
-  for (const check of checks) {
-    const verdict = verdictOf(check);
-    for (const [from, to] of check.partitions ?? [[0, count - 1]]) {
-      for (let place = from; place <= Math.min(to, count - 1); place++) {
-        const before = worst[place];
-        if (before === undefined || VERDICTS.indexOf(before) < VERDICTS.indexOf(verdict)) {
-          worst[place] = verdict;
-        }
-      }
-    }
+  const alike = Map.groupBy(checks, verdictOf);
+  for (const verdict of VERDICTS) {
+    const places = (alike.get(verdict) ?? []).flatMap((check) => placesOf(check, count));
+    for (const [from, to] of mergeIntervals(places)) worst.fill(verdict, from, to + 1);
   }
   return worst;
 }

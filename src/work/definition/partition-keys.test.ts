@@ -16,7 +16,7 @@ import { currentAsset, currentKeyspace, dynamicKeysOf } from "../asset/look-up.t
 import { collectStale } from "../asset/stale.ts";
 import { createBackfill, retryBackfill } from "../backfill/create.ts";
 import { requestRun } from "../run/request.ts";
-import { addPartitionKeys, removePartitionKeys } from "./partition-keys.ts";
+import { addPartitionKeys, refuseManyKeys, removePartitionKeys } from "./partition-keys.ts";
 
 const D: PartitionDefinition = { type: "dynamic", name: "d" };
 const GRID: PartitionDefinition = {
@@ -279,4 +279,11 @@ describe("backfills of dynamic keys", () => {
       { numRuns: 300 },
     );
   });
+});
+
+test("I76: no more keys are added at once than one commit takes, of however many definitions", () => {
+  const told = (): void => refuseManyKeys("d", 10_000, 20_001);
+  expect(told).toThrow("20001 keys are to be added at once; at most 20000 may be.");
+  expect(() => refuseManyKeys("d", 10_000, 20_000)).not.toThrow();
+  expect(() => refuseManyKeys("d", 10_001)).toThrow("10001 keys are to be added to d at once");
 });

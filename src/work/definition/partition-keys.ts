@@ -17,7 +17,7 @@ import type { Context, Decide } from "../decision.ts";
 import type { NewEvent } from "../events.ts";
 import { IDEMPOTENCY_KEYS } from "../keys.ts";
 import type { Rows } from "../rows.ts";
-import type { KeyAddition } from "../run/protocol.ts";
+import { type KeyAddition, KEYS_ADDED_MAX } from "../run/protocol.ts";
 import type { AssetSpec } from "./spec.ts";
 
 /** Most stretches of removed keys that one definition may have: each backfill pins them. */
@@ -272,8 +272,16 @@ function refuseManyStretches(definition: string, removed: readonly Interval[]): 
   );
 }
 
-/** Refuses more keys than one request may add to a definition. */
-export function refuseManyKeys(definition: string, count: number): void {
+/** Refuses more keys than one request may add to a definition, and to all of them. */
+export function refuseManyKeys(definition: string, count: number, all = count): void {
+  if (all > KEYS_ADDED_MAX) {
+    throw new PawlError(
+      "INPUT_INVALID",
+      `${all} keys are to be added at once; at most ${KEYS_ADDED_MAX} may be. Add the others the ` +
+        "next time.",
+      { details: { keys: all, keys_max: KEYS_ADDED_MAX } },
+    );
+  }
   if (count <= EXPLICIT_KEYS_MAX) return;
   throw new PawlError(
     "INPUT_INVALID",

@@ -48,6 +48,17 @@ export const KeyAddition = z.strictObject({
 });
 export type KeyAddition = z.infer<typeof KeyAddition>;
 
+/** Most keys that one task, or one evaluation of a sensor, may add: they are one commit with it. */
+export const KEYS_ADDED_MAX = 20_000;
+
+/** All keys that a task, or an evaluation of a sensor, adds. */
+export const AddedKeys = z
+  .array(KeyAddition)
+  .max(KEY_ADDITIONS_MAX)
+  .refine((added) => added.reduce((sum, { keys }) => sum + keys.length, 0) <= KEYS_ADDED_MAX, {
+    error: `must not have more than ${KEYS_ADDED_MAX} keys together; add the others the next time`,
+  });
+
 /** The class of the error of an attempt whose process crashed. */
 export const CRASH_CLASS = "crash";
 
@@ -233,7 +244,7 @@ export const ReportedResult = z.strictObject({
   /** What the checks of a success found in its partitions. */
   checks: CheckResults.optional(),
   /** Keys that a success adds to dynamic partitions: all of them with the result, or none. */
-  added_keys: z.array(KeyAddition).max(KEY_ADDITIONS_MAX).optional(),
+  added_keys: AddedKeys.optional(),
   /** The function asked to be tried again no earlier than this. */
   retry_after_ms: z.int().nonnegative().optional(),
   /** The function said that trying again is no use. */

@@ -247,6 +247,47 @@ describe("keys that attempts add", () => {
     expect(world.lookUpsOf(() => world.report(...results.slice(2)))).toBeLessThan(10);
     expect(keysOf(world)).toHaveLength(9);
   });
+
+  test("I76: are looked up only of who holds the task, and as far as there is room", () => {
+    const world = worldWithFiles();
+    const [one, other, third] = refsOf(world.claim(["a"]));
+    if (one === undefined || other === undefined || third === undefined) throw new Error("none");
+    const many = (name: string) => adding(...Array.from({ length: 50 }, (_, n) => `${name}-${n}`));
+    const made = (ref: typeof one, name: string) => {
+      return { ...ref, outcome: "SUCCEEDED" as const, added_keys: many(name) };
+    };
+    const strange = { ...one, attempt: 7 };
+    expect(world.rowsLookedUpBy(() => world.report(made(strange, "x")))).toBeLessThan(50);
+    world.room = { rows: 60, bytes: 100_000 };
+    const looked = world.rowsLookedUpBy(() => world.report(made(one, "y"), made(other, "z")));
+    expect(looked).toBeGreaterThan(50);
+    expect(looked).toBeLessThan(100);
+  });
+});
+
+describe("what a result says", () => {
+  test("I76: takes its part of the room of a decision, whatever it says", () => {
+    const world = new LedgerWorld();
+    world.publish({ asset_key: "a", partitions: NUMBERS });
+    run(world, ["a"], ["1", "2", "3"]);
+    const refs = refsOf(world.claim(["a"]));
+    world.room = { rows: 100, bytes: 2_500 };
+    const stretches = Array.from({ length: 100 }, (_, n): [number, number] => [2 * n, 2 * n]);
+    const check = { name: "c", severity: "warn", passed: true, partitions: stretches } as const;
+    const [one, other, third] = refs;
+    if (one === undefined || other === undefined || third === undefined) throw new Error("none");
+    const verdicts = world.report(
+      { ...one, outcome: "SUCCEEDED", metadata: "x".repeat(1_500) },
+      { ...other, outcome: "SUCCEEDED", checks: [check] },
+    );
+    expect(verdicts).toEqual(["recorded"]);
+    const error = { class: "user", message: "x".repeat(2_000) };
+    const verdictsOfOthers = world.report(
+      { ...other, outcome: "SUCCEEDED", checks: [check] },
+      { ...third, outcome: "FAILED", error },
+    );
+    expect(verdictsOfOthers).toEqual(["recorded"]);
+  });
 });
 
 describe("checks that block", () => {

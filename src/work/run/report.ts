@@ -29,7 +29,7 @@ import type { RunAssetRow, RunRow, TaskRow } from "./rows.ts";
 import type { Key } from "../../kernel/table.ts";
 import { DURATION_MS_MAX, lostAttemptsMax, type RetryPolicy } from "../definition/spec.ts";
 import { isMadeInOrder } from "../asset/lineage.ts";
-import { checkVerdicts, lengthOfCheck } from "../asset/checks.ts";
+import { checkVerdicts } from "../asset/checks.ts";
 import { needPartitions, partitionAt } from "../asset/partition-blocks.ts";
 import { pinnedSpec, pinnedWork } from "../asset/look-up.ts";
 import { type Context, type Decision, DECISION_EVENTS_MAX, RoomUsed } from "../decision.ts";
@@ -50,7 +50,7 @@ export function reportTasks(request: ReportRequest) {
     needReported(rows, results);
     const closings = new RunClosings(rows, context);
     const additions = new KeyAdditions(rows, context);
-    needKeys(additions, results);
+    needKeys(rows, additions, results, context);
     const used = new RoomUsed(context.room);
     const seen = new Set<string>();
     const verdicts: ("recorded" | "lost")[] = [];
@@ -82,10 +82,30 @@ function keysAddedBy({ outcome, added_keys = [] }: ReportedResult): readonly Key
   return outcome === "SUCCEEDED" ? added_keys : [];
 }
 
-/** Has looked up the keys that results add, with one look-up for each definition. */
-function needKeys({ keys }: KeyAdditions, results: readonly ReportedResult[]): void {
-  const keysOf = Map.groupBy(results.flatMap(keysAddedBy), ({ definition }) => definition);
-  for (const [definition, each] of keysOf) {
+function keyCount(result: ReportedResult): number {
+  return keysAddedBy(result).reduce((sum, { keys }) => sum + keys.length, 0);
+}
+
+/**
+ * Has looked up the keys that results add, with one look-up for each definition: of whom nothing is taken,
+ * and beyond the room of one decision, none.
+ */
+function needKeys(
+  rows: Rows,
+  { keys }: KeyAdditions,
+  results: readonly ReportedResult[],
+  { holder, room }: Context,
+): void {
+  const used = new RoomUsed(room);
+  const looked: KeyAddition[] = [];
+  for (const result of results) {
+    const count = keyCount(result);
+    const { run_pos, task_key, attempt } = result;
+    if (count === 0 || !isHeldBy(taskOf(rows, run_pos, task_key), attempt, holder)) continue;
+    if (!used.take(count, 0)) break;
+    for (const addition of keysAddedBy(result)) looked.push(addition);
+  }
+  for (const [definition, each] of Map.groupBy(looked, (addition) => addition.definition)) {
     const all = new Set(each.flatMap((addition) => addition.keys));
     keys.indexesOf(definition, [...all]);
   }
@@ -237,10 +257,11 @@ class RunClosing {
   /** Whether there is room for an attempt's end: it writes its partitions, and tasks that waited for it. */
   takeRoom(used: RoomUsed, task: TaskRow, reported: ReportedResult | null = null): boolean {
     const keys = keysOfTask(this.run, this.asset(task), task);
-    const added = reported === null ? [] : keysAddedBy(reported).flatMap((each) => each.keys);
-    const checks = (reported?.checks ?? []).reduce((sum, each) => sum + lengthOfCheck(each), 0);
-    const rows = 1 + keys.length + (task.downstream?.length ?? 0) + added.length;
-    return used.take(rows, lengthOf(keys) + lengthOf(added) + checks);
+    const added = reported === null ? 0 : keyCount(reported);
+    const rows = 1 + keys.length + (task.downstream?.length ?? 0) + added;
+    // All that it says stands in the event: metadata, errors, checks, keys.
+    const said = reported === null ? 0 : JSON.stringify(reported).length;
+    return used.take(rows, lengthOf(keys) + said);
   }
 
   asset(task: TaskRow): RunAssetRow {

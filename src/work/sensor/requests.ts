@@ -48,9 +48,11 @@ export function keysOfEvaluation(
   context: Context,
 ): KeysOfEvaluation {
   const additions = new KeyAdditions(rows, context);
-  const keysOf = new Map<string, string[]>();
+  const keysOf = new Map<string, Set<string>>();
   const add = (definition: string, keys: readonly string[]): void => {
-    keysOf.set(definition, [...(keysOf.get(definition) ?? []), ...keys]);
+    const known = keysOf.get(definition) ?? new Set();
+    keysOf.set(definition, known);
+    for (const key of keys) known.add(key);
   };
   for (const { definition, keys } of added_keys) {
     additions.refuseUnknown(definition);
@@ -76,10 +78,10 @@ export function keysOfEvaluation(
       return { ...request, error: { class: error.code, message: error.message } };
     }
   });
+  const all = [...keysOf.values()].reduce((sum, { size }) => sum + size, 0);
   for (const [definition, keys] of keysOf) {
-    const distinct = [...new Set(keys)];
-    refuseManyKeys(definition, distinct.length);
-    additions.add(definition, distinct, evalId);
+    refuseManyKeys(definition, keys.size, all);
+    additions.add(definition, [...keys], evalId);
   }
   return { additions, requests };
 }
