@@ -18,6 +18,13 @@ import { problemOf, problemResponse } from "../server/http/input-problems.ts";
 import { requestListener } from "../server/start-server.ts";
 import { loadProject } from "../worker/load-project.ts";
 import { runWorker } from "../worker/run-worker.ts";
+import { captureChildren } from "../worker/tasks/child-lines.ts";
+import {
+  besideTasks,
+  captureConsole,
+  TASK_OUTPUTS,
+  type TaskOutput,
+} from "../worker/tasks/console-lines.ts";
 
 /** Where Pawl says what an operator should know; a pino logger is one. */
 export interface PawlLog {
@@ -55,6 +62,12 @@ export type PawlOptions = {
   leaseMs?: number;
   /** How long running tasks may go on when Pawl is to stop; 6 s unless told. */
   stopGraceMs?: number;
+  /**
+   * What becomes of what tasks write on the console, and their child processes on the output of this one:
+   * kept as lines of the task's log, shown, or both, which is so unless told. What the service itself
+   * writes is only shown, whatever this says.
+   */
+  taskOutput?: TaskOutput;
   /** The version of the code that is said to have made things. */
   codeVersion?: string;
   /** Take a PostgreSQL server that may lose acknowledged writes on power failure. */
@@ -95,6 +108,7 @@ const OPTIONS = [
   "emailFrom",
   "leaseMs",
   "stopGraceMs",
+  "taskOutput",
   "codeVersion",
   "unsafe",
   "log",
@@ -134,9 +148,16 @@ async function start(
   cleanup: Cleanup,
   stop: () => Promise<void>,
 ): Promise<EmbeddedPawl> {
-  const { log = SILENT, port = null, codeVersion = null } = options;
+  const { port = null, codeVersion = null } = options;
+  const log = besideAllTasks(options.log ?? SILENT);
   const files = filesOf(options);
   const { config } = files;
+  const { concurrency = config.concurrency } = options;
+  const output = taskOutputOf(options.taskOutput);
+  // Before the project is loaded: its modules may take a method of the console for themselves.
+  if (concurrency > 0 && output !== "show") {
+    cleanup.push(captureConsole(console), captureChildren(process));
+  }
   const project = await projectOf(options.project);
   const host = await openServing(files, log, cleanup);
   const app = host.createServedApp({
@@ -158,8 +179,9 @@ async function start(
   const ownUrl = isLoopback(config.host) ? (server?.url ?? null) : null;
   host.notifications.start(config.public_url ?? ownUrl);
   await beginServing(host, files, { specs: project.specs, codeVersion }, log);
-  const { concurrency = config.concurrency } = options;
-  if (concurrency > 0) cleanup.push(work({ ...options, concurrency, log }, project, host.client));
+  if (concurrency > 0) {
+    cleanup.push(work({ ...options, concurrency, log }, output, project, host.client));
+  }
   const handle = requestListener({ fetch }, true);
   const own = new Set(concurrency > 0 ? workNamesIn(project.specs) : []);
   return {
@@ -178,6 +200,7 @@ async function start(
 /** Works for this process until the function that it answers is called. */
 function work(
   options: PawlOptions & { concurrency: number; log: PawlLog },
+  output: TaskOutput,
   project: Project,
   client: Client,
 ): () => Promise<void> {
@@ -191,6 +214,7 @@ function work(
     logger: log,
     signal: controller.signal,
     concurrency,
+    output,
     folder: typeof options.project === "string" ? dirname(resolve(options.project)) : process.cwd(),
     ...(stopGraceMs === undefined ? {} : { stopGraceMs }),
   }).catch((error: unknown) => {
@@ -201,6 +225,23 @@ function work(
     controller.abort();
     await ended;
   };
+}
+
+/** What Pawl says is nobody's line, also while a task is what made it say so. */
+function besideAllTasks(log: PawlLog): PawlLog {
+  return {
+    info: (fields, message) => besideTasks(() => log.info(fields, message)),
+    warn: (fields, message) => besideTasks(() => log.warn(fields, message)),
+    error: (fields, message) => besideTasks(() => log.error(fields, message)),
+  };
+}
+
+function taskOutputOf(given: TaskOutput = "keep-and-show"): TaskOutput {
+  if (TASK_OUTPUTS.includes(given)) return given;
+  throw new PawlError(
+    "CONFIG_INVALID",
+    `startPawl(), taskOutput: expected ${TASK_OUTPUTS.join(" or ")}, got ${JSON.stringify(given)}.`,
+  );
 }
 
 async function projectOf(given: Project | string): Promise<Project> {

@@ -63,6 +63,7 @@ export function testContext(asset: Asset, options: TestContextOptions = {}): Tes
     // Nothing is ended from outside but by `cancel`, so a test may take its time.
     clock: { now: () => performance.now(), after: () => () => undefined },
     abandonMs: NO_TIMEOUT_MS,
+    output: "keep-and-show",
     progressed: (_, said) => void (said !== null && progress.push(said)),
     checkpoint: async (_, value) => void checkpoints.push(keptCheckpoint(value)),
     log: (_, message, fields) => void logs.push(keptLine(message, fields)),

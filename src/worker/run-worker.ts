@@ -15,6 +15,7 @@ import {
   type Solitude,
   type TaskSlots,
 } from "./tasks/task-slots.ts";
+import type { TaskOutput } from "./tasks/console-lines.ts";
 import { type Clock, pause, systemClock } from "./outbox.ts";
 import { headPoll } from "./probes/polls.ts";
 import { PollRunner } from "./probes/poll-runner.ts";
@@ -37,6 +38,8 @@ export type WorkerOptions = {
   stopGraceMs?: number;
   /** How long a function may go on after its task was aborted; 5 s unless told. */
   abandonMs?: number;
+  /** What becomes of what tasks write, where output is captured; kept and shown unless told. */
+  output?: TaskOutput;
   clock?: Clock;
   /** Milliseconds since 1970, for what workers tell each other; the machine's unless told. */
   wallNow?: () => number;
@@ -98,6 +101,7 @@ export async function runWorker(options: WorkerOptions): Promise<void> {
     environment: options.environment ?? process.env,
     folder: options.folder ?? process.cwd(),
     abandonMs: options.abandonMs ?? ABANDON_MS,
+    output: options.output ?? "keep-and-show",
     stopAbandonMs: Math.min(options.abandonMs ?? ABANDON_MS, STOP_ABANDON_MS),
     fail,
   };

@@ -29,7 +29,7 @@ import {
 import { plainError, messageOf, shortened, readableText } from "../plain-values.ts";
 import type { TimeWindow } from "../../kernel/keyspace/keyspace.ts";
 import type { PartitionReader } from "./runner.ts";
-import { asOwnerOfLines } from "./console-lines.ts";
+import { asOwnerOfLines, type TaskOutput } from "./console-lines.ts";
 import { eachUpstream, type UpstreamPage, upstreamList } from "./upstream.ts";
 
 /** One lease of this worker and how many of its tasks are not reported yet. */
@@ -51,6 +51,8 @@ export interface AttemptHost {
   readonly clock: Clock;
   /** How long a function may go on after it was told to stop. */
   readonly abandonMs: number;
+  /** What becomes of what it writes, where output is captured. */
+  readonly output: TaskOutput;
   /** The task is getting on; null when it did not say how far. */
   progressed(attempt: TaskAttempt, progress: TaskProgress | null): void;
   /** Resolves once the value is kept; `LEASE_LOST` when the attempt is no longer the current one. */
@@ -118,6 +120,10 @@ export class TaskAttempt {
 
   get isEnded(): boolean {
     return this.#state === "ended";
+  }
+
+  get output(): TaskOutput {
+    return this.#host.output;
   }
 
   get wasStarted(): boolean {
@@ -217,8 +223,11 @@ export class TaskAttempt {
     throw new PawlError("LEASE_LOST", "The task has ended; nothing more is told of its upstream.");
   }
 
-  log(message: string, fields: Json): void {
-    if (this.#state === "running") this.#host.log(this, message, fields);
+  /** Whether the line is kept: once the attempt has ended, none is. */
+  log(message: string, fields: Json): boolean {
+    if (this.#state !== "running") return false;
+    this.#host.log(this, message, fields);
+    return true;
   }
 
   #watch(): void {
@@ -383,7 +392,7 @@ export function taskContext(
     },
     upstream: (asset, options) => upstreamList(attempt, asset, options),
     eachUpstream: (asset, options) => eachUpstream(attempt, asset, options),
-    log: (message, fields) => attempt.log(message, fields ?? {}),
+    log: (message, fields) => void attempt.log(message, fields ?? {}),
     addPartitions: (of, keys) => attempt.addPartitions(of, keys),
     partitionFailed(key, error) {
       const message = messageOf(error);

@@ -9,16 +9,26 @@ const out = new PassThrough();
 const err = new PassThrough();
 let kept: string[] = [];
 const keeper: LineKeeper = {
-  log: (message, { level = "info" }) => void kept.push(`${level}: ${message}`),
+  output: "keep-and-show",
+  log: (message, { level = "info" }) => kept.push(`${level}: ${message}`) > 0,
 };
 
 // Other tests are in this process too.
 const before: unknown = Reflect.get(ChildProcess.prototype, "spawn");
-afterAll(() => void Reflect.set(ChildProcess.prototype, "spawn", before));
+const outputs = { stdout: out, stderr: err };
+let release = (): void => undefined;
 
 beforeAll(() => {
   captureConsole({ ...console });
-  captureChildren({ stdout: out, stderr: err });
+  release = captureChildren(outputs);
+});
+
+afterAll(() => {
+  const releaseAgain = captureChildren(outputs);
+  release();
+  expect(Reflect.get(ChildProcess.prototype, "spawn")).not.toBe(before);
+  releaseAgain();
+  expect(Reflect.get(ChildProcess.prototype, "spawn")).toBe(before);
 });
 
 beforeEach(() => {
@@ -28,8 +38,12 @@ beforeEach(() => {
 });
 
 /** Runs a script of the shell within a task, to its end. */
-async function run(script: string, start: (script: string) => ChildProcess): Promise<ChildProcess> {
-  const child = asOwnerOfLines(keeper, () => start(script));
+async function run(
+  script: string,
+  start: (script: string) => ChildProcess,
+  owner: LineKeeper = keeper,
+): Promise<ChildProcess> {
+  const child = asOwnerOfLines(owner, () => start(script));
   await once(child, "close");
   return child;
 }
@@ -58,6 +72,16 @@ test("one stream may go into the other", async () => {
   );
   expect(kept).toEqual(["info: one"]);
   expect(String(out.read())).toBe("one\n");
+});
+
+test("where it is only kept, what nobody keeps any more is shown", async () => {
+  const first: LineKeeper = {
+    output: "keep",
+    log: (message) => message === "one" && kept.push(message) > 0,
+  };
+  await run("echo one; echo two", inherited, first);
+  expect(kept).toEqual(["one"]);
+  expect(String(out.read())).toBe("two\n");
 });
 
 test("what the task reads itself is the task's", async () => {

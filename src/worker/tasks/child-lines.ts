@@ -4,6 +4,7 @@ import { stripVTControlCharacters } from "node:util";
 import { lineMessage, LineReader, STREAM_LEVELS } from "../../external/command-output.ts";
 import { levelFields } from "../../work/run/protocol.ts";
 import { type LineKeeper, ownerOfLines } from "./console-lines.ts";
+import { sharedPatch } from "./shared-patch.ts";
 
 type Stream = keyof typeof STREAM_LEVELS;
 /** Where a process writes. */
@@ -20,16 +21,19 @@ type SpawnOptions = { stdio?: unknown; detached?: boolean };
 
 /**
  * From now on, what the child processes of tasks write to the output of this process (`stdio: "inherit"`) is
- * kept with the task, line by line, as well as shown. What a task reads itself is its own, and a child
- * that is detached may outlive it: these are left alone, as is what is started beside tasks.
+ * kept with the task, line by line, and shown if the task wants it to be. What a task reads itself is its own,
+ * and a child that is detached may outlive it: these are left alone, as is what is started beside tasks.
+ * Needs a captured console. Answers what ends it.
  */
-export function captureChildren(outputs: Outputs): void {
+export const captureChildren: (outputs: Outputs) => () => void = sharedPatch((outputs) => {
   const { prototype } = ChildProcess;
   // Below all of spawn, exec and fork, however they were imported.
-  const spawn: unknown = Reflect.get(prototype, "spawn");
-  if (typeof spawn !== "function") return;
-  Reflect.set(prototype, "spawn", function (this: ChildProcess, options: SpawnOptions): unknown {
-    const keeper = options.detached === true ? null : ownerOfLines();
+  const found: unknown = Reflect.get(prototype, "spawn");
+  if (typeof found !== "function") return () => undefined;
+  const spawn = found;
+  let isOver = false;
+  function patched(this: ChildProcess, options: SpawnOptions): unknown {
+    const keeper = isOver || options.detached === true ? null : ownerOfLines();
     const inherited = keeper === null ? new Map<number, Stream>() : takeInherited(options, outputs);
     const answer: unknown = Reflect.apply(spawn, this, [options]);
     for (const [index, stream] of inherited) {
@@ -43,8 +47,14 @@ export function captureChildren(outputs: Outputs): void {
       }
     }
     return answer;
-  });
-}
+  }
+  Reflect.set(prototype, "spawn", patched);
+  return () => {
+    // Who has put a function of their own over this one calls it still.
+    isOver = true;
+    if (Reflect.get(prototype, "spawn") === patched) Reflect.set(prototype, "spawn", spawn);
+  };
+});
 
 /** Has a child write into pipes where it would write to the output of this process; says which these are. */
 function takeInherited(options: SpawnOptions, outputs: Outputs): Map<number, Stream> {
@@ -69,10 +79,11 @@ function keepLines(from: Readable, keeper: LineKeeper, stream: Stream, shown: Wr
   const reader = new LineReader(({ text, cut }) => {
     const plain = stripVTControlCharacters(text);
     if (plain.trim() === "") return;
-    keeper.log(lineMessage(plain, cut), levelFields(STREAM_LEVELS[stream]));
+    const isKept = keeper.log(lineMessage(plain, cut), levelFields(STREAM_LEVELS[stream]));
+    if (keeper.output === "keep" && !isKept) shown.write(`${text}\n`);
   });
   from.on("data", (bytes: Buffer) => {
-    shown.write(bytes);
+    if (keeper.output !== "keep") shown.write(bytes);
     reader.push(bytes);
   });
   from.once("end", () => reader.end());

@@ -41,6 +41,7 @@ import {
   taskContext,
   type WorkerLease,
 } from "./attempt.ts";
+import type { TaskOutput } from "./console-lines.ts";
 import { openTaskMessages, type TaskMessages } from "./messages.ts";
 import type { StopCause, TaskOutcome } from "./outcome.ts";
 import { runChecks } from "./run-checks.ts";
@@ -139,6 +140,7 @@ export type TaskRunnerOptions = {
   gates: SourceGates;
   shards: OpenShards;
   abandonMs: number;
+  output: TaskOutput;
   clock: Clock;
   random: () => number;
   /** The same when the whole worker stops. */
@@ -170,6 +172,7 @@ export type KeepLook = (
 export class TaskRunner implements AttemptHost {
   readonly clock: Clock;
   readonly abandonMs: number;
+  readonly output: TaskOutput;
   readonly #options: TaskRunnerOptions;
   readonly #codes: ReadonlyMap<string, TaskCode>;
   readonly #keeper: LeaseKeeping;
@@ -189,6 +192,7 @@ export class TaskRunner implements AttemptHost {
     this.#options = options;
     this.clock = options.clock;
     this.abandonMs = options.abandonMs;
+    this.output = options.output;
     this.solitude = new Solitude(options.clock, () => this.#openCount());
     this.#codes = taskCodeOf(options.project, options);
     this.#keeper = startLeaseKeeper({ ...options, tell: (news) => this.#hear(news) });
