@@ -78,6 +78,34 @@ describe("claims that wait", () => {
     expect(answered).toBe(2);
     expect(queue.size).toBe(0);
   });
+
+  test("I121: end in time when one like them was tried, and the commit had no room for them", async () => {
+    const environment = steadyEnvironment(1);
+    const timers: (() => void)[] = [];
+    const queue = new ClaimQueue({
+      ...environment,
+      timer: (_ms, callback) => {
+        timers.push(callback);
+        return () => undefined;
+      },
+    });
+    const request = { worker_id: "w", slots: 1, assets: ["a"], code_version: null, wait_ms: 0 };
+    const answered: string[] = [];
+    const ask = (lease_id: string): void =>
+      void queue.wait({ ...request, lease_id }, LOCAL_ACTOR, 0, undefined).then(() => {
+        answered.push(lease_id);
+      });
+    for (const lease of ["tried", "late", "patient"]) ask(lease);
+    timers[1]?.();
+    const [claim] = queue.worthTrying();
+    if (claim !== undefined) queue.wasEmpty(claim);
+    await Promise.resolve();
+    expect(answered).toEqual(["late"]);
+
+    timers[2]?.();
+    await Promise.resolve();
+    expect(answered).toEqual(["late", "patient"]);
+  });
 });
 
 describe("workers that drain for suspects", () => {

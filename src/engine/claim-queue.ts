@@ -195,13 +195,16 @@ export class ClaimQueue {
     this.#nothingFor.clear();
   }
 
-  /** Nothing was ready for this claim. */
-  wasEmpty(claim: WaitingClaim): void {
+  /** Nothing was ready for this claim, nor for those that ask for the same: they are not tried by themselves. */
+  wasEmpty({ wish }: WaitingClaim): void {
     // Of claims that have gone nothing has to be known: who asks again is tried again.
     if (this.#nothingFor.size >= WISHES_MAX) this.#nothingFor.clear();
-    this.#nothingFor.add(claim.wish);
-    claim.isTried = true;
-    if (claim.isLate) claim.resolve({ groups: [] });
+    this.#nothingFor.add(wish);
+    for (const claim of this.unserved()) {
+      if (claim.wish !== wish) continue;
+      claim.isTried = true;
+      if (claim.isLate) claim.resolve({ groups: [] });
+    }
   }
 
   /** Claims that are worth a try, oldest first; of those under one lease only the newest. */

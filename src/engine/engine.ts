@@ -251,18 +251,20 @@ export class Engine {
   /** Records how attempts ended, and gives the worker what the claim beside it asks for. */
   async report(request: ReportRequest, actor = LOCAL_ACTOR): Promise<ReportAnswer> {
     const claim = claimAlong(request);
-    // Before the report is waiting, so that both are in one commit: claims are looked at last.
     const heard = claim === null ? null : await this.#desk.hear(claim, actor).catch(() => null);
     const verdicts: ReportAnswer["results"] = [];
-    const reporting = this.#loop.enqueue(true, (commit) =>
-      reportIn(commit, request, actor, verdicts),
-    );
     const callOff = new AbortController();
-    // Where the claim fails, the worker hears why when it claims by itself.
-    const claiming =
-      claim === null || heard === null
-        ? null
-        : this.#grant(claim, heard, callOff.signal, actor).catch(() => null);
+    const along: { claiming: Promise<ClaimAnswer | null> | null } = { claiming: null };
+    const reporting = this.#loop.enqueue(true, async (commit) => {
+      const rest = await reportIn(commit, request, actor, verdicts);
+      if (rest !== null || claim === null || heard === null) return rest;
+      // Not before: a commit that has gone past its reports would find nothing for the claim. Now it is
+      // looked at in this one, whatever was not ready before.
+      this.#claims.wake();
+      // Where the claim fails, the worker hears why when it claims by itself.
+      along.claiming = this.#grant(claim, heard, callOff.signal, actor).catch(() => null);
+      return rest;
+    });
     try {
       await reporting;
     } catch (error) {
@@ -271,7 +273,7 @@ export class Engine {
     }
     this.#desk.countLost(verdicts.filter((verdict) => verdict === "lost").length);
     const cancel = this.#environment.timer(CLAIM_ALONG_MS, () => callOff.abort());
-    const claimed = await claiming;
+    const claimed = await along.claiming;
     cancel();
     return { results: verdicts, ...(claimed === null ? {} : { claimed }) };
   }

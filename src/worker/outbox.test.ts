@@ -45,6 +45,67 @@ describe("Outbox", () => {
     ]);
   });
 
+  /** An outbox whose messages arrive when a test says so, each by its number. */
+  function outboxOnTheWay(options: Partial<OutboxOptions<number>>) {
+    const arrivals: (() => void)[] = [];
+    const more = outboxWith({
+      ...options,
+      send: () => new Promise<void>((resolve) => void arrivals.push(resolve)),
+    });
+    const arrive = async (at: number): Promise<void> => {
+      arrivals[at]?.();
+      await more.clock.advance(0);
+    };
+    return { ...more, arrive };
+  }
+
+  test("I120: sends many beside a message that is on its way, and no third beside two", async () => {
+    const { sent, outbox, clock, arrive } = outboxOnTheWay({ besideMin: 3 });
+    const add = async (...items: number[]): Promise<void> => {
+      for (const item of items) outbox.add(item);
+      await clock.advance(0);
+    };
+    await add(1);
+    await add(2, 3);
+    expect(sent).toEqual([[1]]);
+    await add(4);
+    expect(sent).toEqual([[1], [2, 3, 4]]);
+    await add(5, 6, 7, 8);
+    expect(sent).toHaveLength(2);
+    await arrive(1);
+    expect(sent.slice(2)).toEqual([[5, 6, 7, 8]]);
+    await add(9);
+    // The first is still on its way: few wait for it, and for whatever is left beside it.
+    await arrive(2);
+    expect(sent).toHaveLength(3);
+    await arrive(0);
+    expect(sent.slice(3)).toEqual([[9]]);
+  });
+
+  test("I120: is empty when both messages are there, whichever comes first", async () => {
+    const { outbox, clock, arrive } = outboxOnTheWay({ besideMin: 2 });
+    let isEmpty = false;
+    let isGone = false;
+    outbox.add(1);
+    await clock.advance(0);
+    void outbox.flushPresent().then(() => (isGone = true));
+    for (const item of [2, 3]) outbox.add(item);
+    void outbox.flush().then(() => (isEmpty = true));
+    await clock.advance(0);
+    await arrive(1);
+    expect({ isGone, isEmpty, is: outbox.isEmpty }).toEqual({
+      isGone: false,
+      isEmpty: false,
+      is: false,
+    });
+    await arrive(0);
+    expect({ isGone, isEmpty, is: outbox.isEmpty }).toEqual({
+      isGone: true,
+      isEmpty: true,
+      is: true,
+    });
+  });
+
   test("sends no more in one message than may be", async () => {
     const { sent, outbox } = outboxWith({ itemsMax: 2 });
     for (const item of [1, 2, 3, 4, 5]) outbox.add(item);

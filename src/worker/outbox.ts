@@ -73,33 +73,40 @@ export type OutboxOptions<Item> = {
   gatherMs: number;
   /** After so many failures the items at hand are given up. */
   triesMax: number;
+  /** So many items go out beside a delivery that is under way; fewer wait for it. Absent: all do. */
+  besideMin?: number;
   clock: Clock;
   random: () => number;
 };
 
+/** Most deliveries at once, of an outbox that has more than one. */
+const DELIVERIES_MAX = 2;
+
 /**
  * Messages to the server on their way out. One delivery at a time; whatever comes in meanwhile
- * goes with the next, so that the batches grow with the load. A failure that may pass is tried
+ * goes with the next, so that the batches grow with the load. Where so much comes in that it is worth
+ * a message of its own, and its order does not matter, it may go out beside the first: then the server
+ * need not wait for the way there and back. A failure that may pass is tried
  * again; when the server finds a batch invalid or too large it is halved, so that one bad item costs
  * no other.
  */
 export class Outbox<Item> {
   readonly #options: OutboxOptions<Item>;
   #waiting: Item[] = [];
-  #isSending = false;
+  /** The number of the first item of each delivery under way, in the order in which they came. */
+  readonly #underWay = new Set<{ first: number }>();
   #callOff: (() => void) | null = null;
   #onEmpty: (() => void)[] = [];
-  /** Items that came, and those of them that were delivered or given up, ever. */
+  /** Items that came, ever. */
   #came = 0;
-  #gone = 0;
-  #onGone: { gone: number; resolve: () => void }[] = [];
+  #onGone: { before: number; resolve: () => void }[] = [];
 
   constructor(options: OutboxOptions<Item>) {
     this.#options = options;
   }
 
   get isEmpty(): boolean {
-    return this.#waiting.length === 0 && !this.#isSending;
+    return this.#waiting.length === 0 && this.#underWay.size === 0;
   }
 
   /** Whether a delivery is about to begin. */
@@ -114,7 +121,7 @@ export class Outbox<Item> {
   add(item: Item): void {
     this.#waiting.push(item);
     this.#came++;
-    if (this.#isSending || this.#callOff !== null) return;
+    if (this.#callOff !== null || !this.#mayBegin()) return;
     if (this.#options.gatherMs > 0) {
       this.#callOff = this.#options.clock.after(this.#options.gatherMs, () => this.#start());
     } else {
@@ -127,7 +134,7 @@ export class Outbox<Item> {
   flush(): Promise<void> {
     if (this.isEmpty) return Promise.resolve();
     const empty = new Promise<void>((resolve) => this.#onEmpty.push(resolve));
-    if (!this.#isSending) this.#start();
+    if (this.#mayBegin()) this.#start();
     return empty;
   }
 
@@ -137,9 +144,16 @@ export class Outbox<Item> {
    */
   flushPresent(): Promise<void> {
     if (this.isEmpty) return Promise.resolve();
-    const gone = new Promise<void>((resolve) => this.#onGone.push({ gone: this.#came, resolve }));
-    if (!this.#isSending) this.#start();
+    const gone = new Promise<void>((resolve) => this.#onGone.push({ before: this.#came, resolve }));
+    if (this.#mayBegin()) this.#start();
     return gone;
+  }
+
+  /** Whether what waits need not wait for a delivery that is under way. */
+  #mayBegin(): boolean {
+    const { besideMin = Number.POSITIVE_INFINITY } = this.#options;
+    const { size } = this.#underWay;
+    return size === 0 || (size < DELIVERIES_MAX && this.#waiting.length >= besideMin);
   }
 
   #start(): void {
@@ -149,19 +163,27 @@ export class Outbox<Item> {
   }
 
   async #sendAll(): Promise<void> {
-    this.#isSending = true;
-    while (this.#waiting.length > 0) {
+    while (this.#waiting.length > 0 && this.#mayBegin()) {
+      const delivery = { first: this.#came - this.#waiting.length };
       const batch = this.#nextBatch();
+      this.#underWay.add(delivery);
       await this.#deliver(batch);
-      this.#gone += batch.length;
-      while ((this.#onGone[0]?.gone ?? Number.POSITIVE_INFINITY) <= this.#gone) {
-        this.#onGone.shift()?.resolve();
-      }
+      this.#underWay.delete(delivery);
+      this.#tellGone();
     }
-    this.#isSending = false;
+    if (!this.isEmpty) return;
     const listeners = this.#onEmpty;
     this.#onEmpty = [];
     for (const listener of listeners) listener();
+  }
+
+  /** Tells who waits for items of which none waits or is under way any more. */
+  #tellGone(): void {
+    const [oldest] = this.#underWay;
+    const gone = oldest?.first ?? this.#came - this.#waiting.length;
+    while ((this.#onGone[0]?.before ?? Number.POSITIVE_INFINITY) <= gone) {
+      this.#onGone.shift()?.resolve();
+    }
   }
 
   #nextBatch(): Item[] {

@@ -69,6 +69,8 @@ export class WorkServer implements WorkerConnection {
   readonly claims: ClaimRequest[] = [];
   readonly reports: ReportRequest[] = [];
   readonly released = new Set<string>();
+  /** Leases with tasks. */
+  readonly granted: string[] = [];
   readonly probeClaims: ProbeClaimRequest[] = [];
   readonly evaluations: ProbeResult[] = [];
   readonly headClaims: HeadClaimRequest[] = [];
@@ -84,14 +86,17 @@ export class WorkServer implements WorkerConnection {
     return { items: [], total: 0, next_cursor: null, pos: 0 };
   };
   readonly #ttlMs: number;
+  /** Whether claims may come along with reports; not with servers of earlier versions. */
+  readonly #takesClaims: boolean;
   readonly #groups: { group: Omit<ClaimedGroup, "tasks">; tasks: Task[] }[] = [];
   readonly #leases = new Map<string, { expiresAt: number; answer: ClaimAnswer }>();
   #probes: ClaimedProbe[] = [];
   #heads: ClaimedHead[] = [];
   #listeners: (() => void)[] = [];
 
-  constructor({ ttlMs = 15_000 } = {}) {
+  constructor({ ttlMs = 15_000, takesClaims = false } = {}) {
     this.#ttlMs = ttlMs;
+    this.#takesClaims = takesClaims;
   }
 
   add({ tasks, ...more }: Work): void {
@@ -187,8 +192,7 @@ export class WorkServer implements WorkerConnection {
     await this.#receive("claim");
     this.claims.push(request);
     this.#changed();
-    const known = this.#leases.get(request.lease_id);
-    const answer = known?.answer ?? (await this.#grant(request, signal));
+    const answer = await this.#claimed(request, signal);
     await this.after("claim");
     return answer;
   }
@@ -247,9 +251,17 @@ export class WorkServer implements WorkerConnection {
       return answer;
     });
     for (const id of request.released_leases) this.released.add(id);
-    await this.after("report");
+    const { claim, worker_id, code_version } = request;
+    if (claim !== undefined && !this.#takesClaims) {
+      throw new PawlError("INPUT_INVALID", "This server knows of no claims with reports.");
+    }
     this.#changed();
-    return { results };
+    const claimed =
+      claim === undefined
+        ? {}
+        : { claimed: await this.#claimed({ ...claim, worker_id, code_version, wait_ms: 0 }) };
+    await this.after("report");
+    return { results, ...claimed };
   }
 
   async claimProbes(request: ProbeClaimRequest, signal?: AbortSignal): Promise<ProbeClaimAnswer> {
@@ -349,6 +361,12 @@ export class WorkServer implements WorkerConnection {
     await this.before(message);
   }
 
+  async #claimed(request: ClaimRequest, signal?: AbortSignal): Promise<ClaimAnswer> {
+    const known = this.#leases.get(request.lease_id);
+    const answer = known?.answer ?? (await this.#grant(request, signal));
+    return this.#takesClaims ? { ...answer, takes_claims_with_reports: true } : answer;
+  }
+
   async #grant(request: ClaimRequest, signal?: AbortSignal): Promise<ClaimAnswer> {
     const deadline = performance.now() + request.wait_ms;
     for (;;) {
@@ -357,6 +375,7 @@ export class WorkServer implements WorkerConnection {
       if (groups.length > 0) {
         const expiresAt = performance.now() + this.#ttlMs;
         this.#leases.set(request.lease_id, { expiresAt, answer });
+        this.granted.push(request.lease_id);
         return answer;
       }
       if (performance.now() >= deadline) return answer;

@@ -22,6 +22,9 @@ const LOG_TRIES_MAX = 5;
 /** Longest checkpoint that is sent at all, as JSON; how much is kept is up to the server. */
 const CHECKPOINT_LENGTH_MAX = 16_000_000;
 
+/** So many results go out beside a report that is under way: fewer are as soon there with the next. */
+const REPORTS_BESIDE_MIN = 32;
+
 type Report = { attempt: TaskAttempt; outcome: TaskOutcome; isReplacement: boolean };
 type Checkpoint = {
   attempt: TaskAttempt;
@@ -99,22 +102,28 @@ export function keptLine(message: unknown, fields: unknown): { message: string; 
 
 type EmptiedLeases = ReturnType<typeof emptiedLeases>;
 
-/** Leases whose last task was lost: released with the next report. */
+/** Leases that ended without a report that released them: released with the next. */
 function emptiedLeases({ connection, workerId, codeVersion, settled }: TaskMessagesOptions) {
   let emptied: WorkerLease[] = [];
+  const count = ({ lease }: TaskAttempt): void => {
+    lease.unreported--;
+    if (lease.unreported === 0 && !lease.isForsaken) emptied.push(lease);
+  };
   return {
     drop(attempt: TaskAttempt): void {
       const { lease } = attempt;
-      lease.unreported--;
       // Lost while the lease was kept is what the server said; anything else it does not know of.
       if (!attempt.isLost || lease.deadAt !== null) lease.isForsaken = true;
-      if (lease.unreported === 0 && !lease.isForsaken) emptied.push(lease);
+      count(attempt);
       settled([attempt]);
     },
-    all: (): readonly WorkerLease[] => emptied,
-    released(leases: readonly WorkerLease[]): void {
+    /** The report of these came, and released the leases. */
+    reported(attempts: readonly TaskAttempt[], leases: readonly WorkerLease[]): void {
+      for (const attempt of attempts) count(attempt);
       emptied = emptied.filter((lease) => !leases.includes(lease));
+      settled(attempts);
     },
+    all: (): readonly WorkerLease[] => emptied,
     async release(): Promise<void> {
       if (emptied.length === 0) return;
       const released_leases = emptied.map(({ leaseId }) => leaseId).slice(0, MESSAGE_ITEMS_MAX);
@@ -129,7 +138,7 @@ function emptiedLeases({ connection, workerId, codeVersion, settled }: TaskMessa
 const REFUSAL_CODES: ReadonlySet<ErrorCode> = new Set(["INPUT_INVALID", "SELECTION_TOO_LARGE"]);
 
 function reportOutbox(
-  { connection, workerId, codeVersion, clock, random, logger, rides, settled }: TaskMessagesOptions,
+  { connection, workerId, codeVersion, clock, random, logger, rides }: TaskMessagesOptions,
   lines: ReturnType<typeof logOutbox>,
   leases: EmptiedLeases,
 ): Outbox<Report> {
@@ -137,6 +146,8 @@ function reportOutbox(
     itemsMax: MESSAGE_ITEMS_MAX,
     gatherMs: 0,
     triesMax: Number.POSITIVE_INFINITY,
+    // Each attempt is reported by itself, so the order of reports means nothing.
+    besideMin: REPORTS_BESIDE_MIN,
     clock,
     random,
     isWanted({ attempt }) {
@@ -170,9 +181,10 @@ function reportOutbox(
           ...claim,
         }),
       );
-      leases.released(released);
-      for (const { attempt } of items) attempt.lease.unreported--;
-      settled(items.map(({ attempt }) => attempt));
+      leases.reported(
+        items.map(({ attempt }) => attempt),
+        released,
+      );
       const lost = answer.results.filter((each) => each === "lost").length;
       if (lost > 0) logger.warn({ lost }, "Results came too late and were not recorded.");
     },

@@ -33,6 +33,7 @@ export class TaskSlots {
   readonly #start: (attempt: TaskAttempt) => void;
   #waiting: TaskAttempt[] = [];
   #openCount = 0;
+  #askedCount = 0;
   #runningCount = 0;
   #isTurnDue = false;
   #isWaitWatched = false;
@@ -54,9 +55,23 @@ export class TaskSlots {
     return this.#openCount;
   }
 
+  /** How many tasks wait or run, or are asked for. */
+  get spokenForCount(): number {
+    return this.#openCount + this.#askedCount;
+  }
+
   /** So many tasks were claimed. */
   opened(count: number): void {
     this.#openCount += count;
+  }
+
+  /** So many tasks are being asked for; the function that comes back says that they are not any more. */
+  asked(count: number): () => void {
+    this.#askedCount += count;
+    return () => {
+      this.#askedCount -= count;
+      this.#tell();
+    };
   }
 
   /** Starts tasks that were claimed, each when there is a slot. */
@@ -70,7 +85,12 @@ export class TaskSlots {
     if (attempt.wasStarted) this.#runningCount--;
     this.onEnded();
     this.#takeTurn();
-    for (const { level, resolve } of this.#listeners) if (this.#openCount <= level) resolve();
+    this.#tell();
+  }
+
+  /** Some tasks less are open, or asked for. */
+  #tell(): void {
+    for (const { level, resolve } of this.#listeners) if (this.spokenForCount <= level) resolve();
   }
 
   /** Ends what has not started. */
@@ -79,9 +99,9 @@ export class TaskSlots {
     this.#waiting = [];
   }
 
-  /** Resolves when at most `level` tasks are open, after `ms` at the latest, or at the signal. */
+  /** Resolves when at most `level` tasks are open or asked for, after `ms` at the latest, or at the signal. */
   openAtMost(level: number, ms: number | null, signal?: AbortSignal): Promise<void> {
-    if (this.#openCount <= level || signal?.aborted === true) return Promise.resolve();
+    if (this.spokenForCount <= level || signal?.aborted === true) return Promise.resolve();
     return new Promise((resolve) => {
       const finish = (): void => {
         callOff?.();
