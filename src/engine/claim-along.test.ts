@@ -73,7 +73,7 @@ describe.each(stores)("a claim along with a report on %s", (_name, open) => {
     return engine.report({ ...WORKER, results, released_leases: [lease_id], claim });
   };
 
-  test("I120: gets what the report sets free, also when it comes while another commit is decided", async () => {
+  test("I97: gets what the report sets free, also when it comes while another commit is decided", async () => {
     await engine.submit(
       createBackfill({
         client_request_id: "one",

@@ -79,7 +79,7 @@ describe("claims that wait", () => {
     expect(queue.size).toBe(0);
   });
 
-  test("I121: end in time when one like them was tried, and the commit had no room for them", async () => {
+  test("I98: end in time when one like them was tried, and the commit had no room for them", async () => {
     const environment = steadyEnvironment(1);
     const timers: (() => void)[] = [];
     const queue = new ClaimQueue({

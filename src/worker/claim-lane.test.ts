@@ -147,7 +147,7 @@ async function busyLane(concurrency: number) {
 }
 
 describe("ClaimLane", () => {
-  test("I120: has a claim go with each of two reports, for what is free beside the other", async () => {
+  test("I97: has a claim go with each of two reports, for what is free beside the other", async () => {
     const { report, asked, accepted } = await busyLane(400);
     const first = await report(250);
     expect(first.claim).toMatchObject({ slots: 250, alone: false });
@@ -162,7 +162,7 @@ describe("ClaimLane", () => {
     expect(asked).toEqual([]);
   });
 
-  test("I120: claims beside a report by itself when nothing is left to do, and does not wait", async () => {
+  test("I97: claims beside a report by itself when nothing is left to do, and does not wait", async () => {
     const { clock, report, asked } = await busyLane(1_000);
     const first = await report(1_000);
     expect(first.claim?.slots).toBe(500);
@@ -177,7 +177,7 @@ describe("ClaimLane", () => {
     expect(asked[0]?.request).toMatchObject({ slots: 500, wait_ms: 20_000 });
   });
 
-  test("I120: leaves the claim to the report where something is still to do", async () => {
+  test("I97: leaves the claim to the report where something is still to do", async () => {
     const { clock, report, asked } = await busyLane(1_000);
     await report(999);
     await clock.advance(1_000);
@@ -185,7 +185,7 @@ describe("ClaimLane", () => {
     expect((await report(0)).claim?.slots).toBe(499);
   });
 
-  test("I120: leaves few slots to one claim", async () => {
+  test("I97: leaves few slots to one claim", async () => {
     const { clock, report, asked } = await busyLane(16);
     expect((await report(8)).claim).toMatchObject({ slots: 8 });
     expect((await report(8)).claim).toBeUndefined();
@@ -193,7 +193,7 @@ describe("ClaimLane", () => {
     expect(asked).toEqual([]);
   });
 
-  test("I120: claims again when answers bring less than was asked for, though no task has ended since", async () => {
+  test("I97: claims again when answers bring less than was asked for, though no task has ended since", async () => {
     const { clock, report, asked } = await busyLane(400);
     const first = await report(250);
     const second = await report(150);
@@ -203,7 +203,7 @@ describe("ClaimLane", () => {
     expect(asked[0]?.request.slots).toBe(399);
   });
 
-  test("I120: asks again under the same leases when both answers are lost", async () => {
+  test("I97: asks again under the same leases when both answers are lost", async () => {
     const { report, asked, accepted } = await busyLane(400);
     const first = await report(250);
     const second = await report(150);

@@ -59,7 +59,7 @@ describe("Outbox", () => {
     return { ...more, arrive };
   }
 
-  test("I120: sends many beside a message that is on its way, and no third beside two", async () => {
+  test("I97: sends many beside a message that is on its way, and no third beside two", async () => {
     const { sent, outbox, clock, arrive } = outboxOnTheWay({ besideMin: 3 });
     const add = async (...items: number[]): Promise<void> => {
       for (const item of items) outbox.add(item);
@@ -82,7 +82,7 @@ describe("Outbox", () => {
     expect(sent.slice(3)).toEqual([[9]]);
   });
 
-  test("I120: is empty when both messages are there, whichever comes first", async () => {
+  test("I97: is empty when both messages are there, whichever comes first", async () => {
     const { outbox, clock, arrive } = outboxOnTheWay({ besideMin: 2 });
     let isEmpty = false;
     let isGone = false;

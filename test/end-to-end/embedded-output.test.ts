@@ -66,7 +66,7 @@ describe.each([
   { name: "SQLite", store: async () => freshFolder() },
   { name: "PostgreSQL", store: () => freshDatabaseUrl() },
 ])("on $name", ({ store: freshStore }) => {
-  test("I105: what a task writes is kept with it, and what the service writes is not", async () => {
+  test("I96: what a task writes is kept with it, and what the service writes is not", async () => {
     const before = methodsNow();
     const service = createServer((_request, response) => {
       console.log("a request from a task");
@@ -102,7 +102,7 @@ describe.each([
   });
 });
 
-test("I105: several in one process keep the lines of their own tasks, each until it stops", async () => {
+test("I96: several in one process keep the lines of their own tasks, each until it stops", async () => {
   const before = methodsNow();
   const projectOf = (name: string) => made(() => console.log(name));
   const first = await begin({ project: projectOf("first"), store: freshFolder() });

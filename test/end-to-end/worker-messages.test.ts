@@ -80,7 +80,7 @@ const ways = Array.from({ length: 24 }, (_, index): Way => {
 
 describe("the messages of a worker", () => {
   test.each(ways)(
-    "I120: bring every result once and never come to a stand ($seed: $concurrency slots)",
+    "I97: bring every result once and never come to a stand ($seed: $concurrency slots)",
     async (way) => {
       const { server, recorded, tookMs, mostReports } = await workOff(way);
       expect(recorded.size).toBe(way.runs * RUN_TASKS);
@@ -95,7 +95,7 @@ describe("the messages of a worker", () => {
     },
   );
 
-  test("I120: have two reports under way where tasks are short and many", async () => {
+  test("I97: have two reports under way where tasks are short and many", async () => {
     const way = { seed: 1, isCalm: true, concurrency: 400, takesClaims: true, runs: 1_000 };
     const { server, mostReports } = await workOff(way);
     expect(mostReports).toBe(2);
