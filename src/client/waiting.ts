@@ -60,10 +60,10 @@ export function waitForBackfill(
     return client.call("getBackfill", { params: { backfill_id }, signal });
   };
   const isSettled = async (
-    { state, failure_limit_reached, after_backfill_id, continue_on_failure }: BackfillDocument,
+    { state, display_status, after_backfill_id, continue_on_failure }: BackfillDocument,
     signal: AbortSignal,
   ): Promise<boolean> => {
-    if (ENDED.has(state) || (state === "PAUSED" && failure_limit_reached)) return true;
+    if (ENDED.has(state) || display_status === "PAUSED_WITH_FAILURES") return true;
     if (state !== "PENDING" || after_backfill_id === null || continue_on_failure) return false;
     const before = await look(after_backfill_id, signal);
     return before.state !== "SUCCEEDED" && isSettled(before, signal);

@@ -58,6 +58,13 @@ describe("nearMiss", () => {
     expect(nearMiss("max_attempts", ["maxAttempts", "delayMs"])).toBe("maxAttempts");
   });
 
+  test("suggests nothing for one or two letters but what differs by case or separators", () => {
+    expect(nearMiss("a", ["b", "eu"])).toBeNull();
+    expect(nearMiss("eu", ["us", "ea", "eur"])).toBeNull();
+    expect(nearMiss("EU", ["us", "eu"])).toBe("eu");
+    expect(nearMiss("eux", ["us", "eu"])).toBe("eu");
+  });
+
   test("suggests nothing for what is not alike", () => {
     expect(nearMiss("colour", ["pool", "partitions"])).toBeNull();
     expect(nearMiss("x", [])).toBeNull();

@@ -37,7 +37,8 @@ export function nearMiss(name: string, candidates: readonly string[]): string | 
   if (name.length > NAME_LENGTH_MAX) return null;
   const wanted = simplified(name);
   let best: string | null = null;
-  let bestDistance = Math.max(1, Math.floor(name.length / 3)) + 1;
+  // Of one or two letters any others are a slip away: there only case and separators may differ.
+  let bestDistance = Math.floor(wanted.length / 3) + 1;
   let comparisons = 0;
   for (const candidate of candidates) {
     if (candidate.length > 2 * NAME_LENGTH_MAX) continue;

@@ -115,9 +115,9 @@ export function selectedKeys(keys: readonly string[], selector: Selector): strin
     case "range":
       if (keys[0]?.includes("=") === true && keys[0].includes(",")) {
         const start = valuesOf(selector.start);
-        const end = valuesOf(selector.end);
+        const end = selector.end === undefined ? {} : valuesOf(selector.end);
         const inside = (name: string, value: string): boolean =>
-          between(dimension(keys, name), value, start[name] ?? "", end[name] ?? "");
+          between(dimension(keys, name), value, start[name] ?? "", end[name]);
         return keys.filter((key) =>
           Object.entries(valuesOf(key)).every(([name, value]) => inside(name, value)),
         );
@@ -148,9 +148,9 @@ function dimension(keys: readonly string[], name: string): string[] {
   return [...new Set(keys.map((key) => valuesOf(key)[name] ?? ""))];
 }
 
-function between(keys: readonly string[], key: string, start: string, end: string): boolean {
+function between(keys: readonly string[], key: string, start: string, end?: string): boolean {
   const at = keys.indexOf(key);
-  return at >= keys.indexOf(start) && at <= keys.indexOf(end);
+  return at >= keys.indexOf(start) && (end === undefined || at <= keys.indexOf(end));
 }
 
 function matches(keys: readonly string[], value: string, pattern: Pattern): boolean {

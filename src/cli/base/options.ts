@@ -398,11 +398,10 @@ function wholeSelectorOf(flags: SelectorFlags): Selector {
   }
   if (!isRange) return { type: "all" };
   const { start, end } = flags;
-  if (start !== undefined && end !== undefined) return { type: "range", start, end };
+  if (start !== undefined) return { type: "range", start, ...(end === undefined ? {} : { end }) };
   throw new PawlError(
     "INPUT_INVALID",
-    `--${start === undefined ? "start" : "end"}: expected the ` +
-      `${start === undefined ? "first" : "last"} partition key of the range, got nothing.`,
+    "--start: expected the first partition key of the range, got nothing.",
   );
 }
 

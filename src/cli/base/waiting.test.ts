@@ -14,7 +14,7 @@ describe("progressLine", () => {
         state({ done: 120, failed: 2, ratePerSecond: 14, etaMs: 18_000, note: "paused" }),
         "partitions",
       ),
-    ).toBe("120/365 partitions (32%), 2 failed, 14.0/s, 18s left, paused");
+    ).toBe("120/365 partitions (32%), 2 failed, 14.0/s, ETA 18s, paused");
   });
 });
 
@@ -52,6 +52,21 @@ describe("openProgress", () => {
 
   test("writes nothing where machines read", () => {
     expect(written(true)).toEqual([]);
+  });
+
+  test("I99: says at once, and once, why work does not go on", () => {
+    for (const json of [false, true]) {
+      const { terminal, written: texts } = terminalOf(false, json);
+      const progress = openProgress(terminal, "partitions");
+      const paused = state({ done: 5, note: "paused (lunch)" });
+      for (const each of [state({ done: 5 }), paused, paused, state({ done: 5 }), paused]) {
+        progress.update(each);
+      }
+      const line = json
+        ? '{"warning":"paused (lunch)"}\n'
+        : "5/365 partitions (1%), paused (lunch)\n";
+      expect(texts).toEqual([line, line]);
+    }
   });
 });
 

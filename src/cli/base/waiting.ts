@@ -14,7 +14,7 @@ import {
   type Subcommand,
   subcommand,
 } from "./subcommands.ts";
-import { note, type Terminal, withoutControls } from "./terminal.ts";
+import { note, type Terminal, warn, withoutControls } from "./terminal.ts";
 
 /** Short work is over soon; long work need not be polled as often. */
 const POLL_MS_FIRST = 50;
@@ -229,6 +229,7 @@ export type ProgressState = {
   failed: number;
   ratePerSecond: number | null;
   etaMs: number | null;
+  /** What else is to be said, such as why it does not go on; said at once when it is new. */
   note: string;
 };
 
@@ -241,12 +242,10 @@ export interface ProgressBar {
 /** Lines for people who read a log are no closer together than this. */
 const LINE_MS = 2_000;
 
-const SILENT: ProgressBar = { update: () => undefined, close: () => undefined };
-
-/** A bar on a terminal, a line now and then elsewhere, and nothing where machines read. */
+/** A bar on a terminal, a line now and then elsewhere, and only what keeps it waiting where machines read. */
 export function openProgress(terminal: Terminal, noun: string): ProgressBar {
   if (terminal.stderr.isTTY === true) return bar(terminal, noun);
-  return terminal.json ? SILENT : lineByLine(terminal, noun);
+  return terminal.json ? notesOnly(terminal) : lineByLine(terminal, noun);
 }
 
 function bar(terminal: Terminal, noun: string): ProgressBar {
@@ -277,10 +276,11 @@ function bar(terminal: Terminal, noun: string): ProgressBar {
 function lineByLine(terminal: Terminal, noun: string): ProgressBar {
   let saidAt = terminal.now();
   let said = -1;
+  const isNews = newsOf();
   return {
     update(state) {
-      const isDue = terminal.now() - saidAt >= LINE_MS;
-      if (!isDue || state.done === said) return;
+      const isDue = terminal.now() - saidAt >= LINE_MS && state.done !== said;
+      if (!isNews(state) && !isDue) return;
       saidAt = terminal.now();
       said = state.done;
       terminal.stderr.write(`${progressLine(state, noun)}\n`);
@@ -289,7 +289,27 @@ function lineByLine(terminal: Terminal, noun: string): ProgressBar {
   };
 }
 
-/** One line of progress: `120/365 partitions (33%), 2 failed, 14.0/s, 18s left`. */
+function notesOnly(terminal: Terminal): ProgressBar {
+  const isNews = newsOf();
+  return {
+    update(state) {
+      if (isNews(state)) warn(terminal, state.note);
+    },
+    close: () => undefined,
+  };
+}
+
+/** Whether something is to be said of some work that was not said before: why it does not go on, say. */
+function newsOf(): (state: ProgressState) => boolean {
+  let before = "";
+  return ({ note: said }) => {
+    const isNew = said !== before;
+    before = said;
+    return isNew && said !== "";
+  };
+}
+
+/** One line of progress: `120/365 partitions (33%), 2 failed, 14.0/s, ETA 18s`. */
 export function progressLine(state: ProgressState, noun: string): string {
   const percent = state.total === 0 ? 0 : Math.floor((state.done / state.total) * 100);
   return `${state.done}/${state.total} ${noun} (${percent}%)${extraOf(state).replaceAll("  ", ", ")}`;
@@ -299,7 +319,7 @@ function extraOf({ failed, ratePerSecond, etaMs, note: added }: ProgressState): 
   const parts = [
     failed > 0 ? `${failed} failed` : "",
     ratePerSecond === null ? "" : `${ratePerSecond.toFixed(1)}/s`,
-    etaMs === null ? "" : `${formatDuration(etaMs)} left`,
+    etaMs === null ? "" : `ETA ${formatDuration(etaMs)}`,
     added,
   ];
   return parts.map((part) => (part === "" ? "" : `  ${part}`)).join("");

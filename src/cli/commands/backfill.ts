@@ -70,7 +70,10 @@ const REQUEST_ID = option.requestId("never creates a second");
 
 const PLAN = {
   start: option.text("--start <key>", "the first partition of a range, or a day, month or year"),
-  end: option.text("--end <key>", "the last partition of the range, or a day, month or year"),
+  end: option.text(
+    "--end <key>",
+    "the last of the range, or a day, month or year (default: the last there is)",
+  ),
   partitions: option.text("--partitions <keys>", "partition keys separated by commas"),
   filter: option.repeated(
     "--filter <dimension=pattern>",
@@ -405,7 +408,7 @@ const TERMINAL_STATES = new Set(["SUCCEEDED", "FAILED", "CANCELLED"]);
 /** Whether a backfill has ended, or waits for somebody to decide. */
 function isSettled(document: BackfillDocument, all: readonly BackfillDocument[]): boolean {
   if (TERMINAL_STATES.has(document.state)) return true;
-  if (document.state === "PAUSED" && document.failure_limit_reached) return true;
+  if (document.display_status === "PAUSED_WITH_FAILURES") return true;
   const before = all.find(({ backfill_id }) => backfill_id === document.after_backfill_id);
   return (
     before !== undefined &&

@@ -22,7 +22,10 @@ const KEYS_PAGE = 500;
 
 const FLAGS = {
   start: option.text("--start <key>", "the first partition of a range, or a day, month or year"),
-  end: option.text("--end <key>", "the last partition of the range, or a day, month or year"),
+  end: option.text(
+    "--end <key>",
+    "the last of the range, or a day, month or year (default: the last there is)",
+  ),
   partitions: option.text("--partitions <keys>", "partition keys separated by commas"),
   filter: option.repeated("--filter <dimension=pattern>", "what matches, such as region=us-*"),
   all: option.switch("--all", "every partition there is"),

@@ -57,6 +57,11 @@ function isCut({ selector, backfills }: Pick<BackfillPreview, "selector" | "back
   return found >= selector.limit;
 }
 
+/** From which partition to which, where that was given. */
+function rangeText({ selector }: BackfillPreview): string | null {
+  return selector.type === "range" ? `${selector.start} to ${selector.end}` : null;
+}
+
 /** How many the selector names, and why not all of them are made; null when all of them are. */
 function selectedText({ selector, partitions_selected, backfills }: BackfillPreview) {
   const only = onlyOf(selector);
@@ -102,6 +107,7 @@ export function previewText(preview: BackfillPreview): string {
   return layoutFields([
     ["assets", preview.asset_selection.join(", ")],
     ["partitions", `${preview.partitions_total}${pairsNote(pairsIn(preview))}`],
+    ["range", rangeText(preview)],
     ["selected", selectedText(preview)],
     ["stale", staleText(preview)],
     ["chunks", String(preview.total_chunks)],
@@ -302,8 +308,16 @@ export function totalsOf(documents: readonly BackfillDocument[], now: number): P
     failed: sum((document) => document.partitions_failed),
     ratePerSecond: rates.length === 0 ? null : rates.reduce((total, rate) => total + rate, 0),
     etaMs: etas.length === 0 ? null : Math.max(0, ...etas),
-    note: documents.some(({ state }) => state === "PAUSED") ? "paused" : "",
+    note: documents.flatMap(pausedText).join("; "),
   };
+}
+
+/** Why a backfill does not go on, and what lets it, where somebody has paused it. */
+function pausedText({ state, backfill_id, reason }: BackfillDocument): string[] {
+  if (state !== "PAUSED") return [];
+  const id = shortId(backfill_id);
+  const why = reason === null ? "" : ` (${reason})`;
+  return [`${id} is paused${why}, until \`pawl backfill resume ${id}\``];
 }
 
 /** How a backfill ended, in a line. */

@@ -62,6 +62,26 @@ describe("withExactKeys", () => {
     ).toEqual({ type: "filter", dimensions: { hour: { start, end }, region: "us" } });
   });
 
+  test("names the last partition there is where a range has no end", () => {
+    const open: Selector = { type: "range", start: "2025-06-29" };
+    expect(exact(DAILY, open)).toEqual({ ...open, end: "2025-06-30" });
+    expect(exact(hours, { type: "range", start: "2025-06-30" })).toEqual({
+      type: "range",
+      start: "2025-06-30T00:00Z",
+      end: "2025-06-30T23:00Z",
+    });
+    expect(exact(regions, { type: "range", start: "e,u" })).toEqual({
+      type: "range",
+      start: "e,u",
+      end: "us",
+    });
+    expect(exact(GRID, { type: "range", start: "day=2025-06-30,region=us-east" })).toEqual({
+      type: "range",
+      start: "day=2025-06-30,region=us-east",
+      end: "day=2025-06-30,region=us-west",
+    });
+  });
+
   test("leaves every other selector as it is", () => {
     const selectors: Selector[] = [
       { type: "all" },
@@ -74,6 +94,15 @@ describe("withExactKeys", () => {
 });
 
 describe("resolveSelector", () => {
+  test("takes a range without an end to the last partition, where there is one", () => {
+    const open: Selector = { type: "range", start: "2025-06-29" };
+    expect(resolve(DAILY, open).ordinals(0, 10)).toEqual([179, 180]);
+    const endless = { type: "integers", start: 0, size: 10 };
+    expect(refusal(endless, { type: "range", start: "20-29" }).code).toBe("SELECTION_TOO_LARGE");
+    const bounded = { ...endless, end: 40 };
+    expect(resolve(bounded, { type: "range", start: "20-29" }).count).toBe(2);
+  });
+
   test("takes a range with both its ends", () => {
     const selection = resolve(DAILY, { type: "range", start: "2025-01-02", end: "2025-01-04" });
 

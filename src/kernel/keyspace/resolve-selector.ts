@@ -87,14 +87,16 @@ function everything({ keyspace }: Axis): Interval[] {
 
 function selectAll(definition: PartitionDefinition, keyspace: Keyspace): Selection {
   const axes = axesOf(definition, keyspace);
-  for (const { definition: single } of axes) {
-    if (single.type !== "integers" || single.end !== undefined) continue;
-    throw new PawlError(
-      "SELECTION_TOO_LARGE",
-      `All integers from ${single.start} on cannot be selected; give a range with an end.`,
-    );
-  }
+  for (const axis of axes) refuseEndless(axis);
   return selectionOfProduct(axes.map(everything), boundOf(keyspace));
+}
+
+function refuseEndless({ definition }: Axis): void {
+  if (definition.type !== "integers" || definition.end !== undefined) return;
+  throw new PawlError(
+    "SELECTION_TOO_LARGE",
+    `All integers from ${definition.start} on cannot be selected; give a range with an end.`,
+  );
 }
 
 function selectKeys(
@@ -116,7 +118,7 @@ function selectRange(
   definition: PartitionDefinition,
   keyspace: Keyspace,
   start: string,
-  end: string,
+  end: string | undefined,
 ): Selection {
   const ranges = rangesOf(definition, keyspace, start, end);
   return selectionOfProduct(
@@ -125,38 +127,41 @@ function selectRange(
   );
 }
 
-/** What a range is in each dimension. */
+/** What a range is in each dimension; without an end it goes to the last value of each. */
 function rangesOf(
   definition: PartitionDefinition,
   keyspace: Keyspace,
   start: string,
-  end: string,
+  end: string | undefined,
 ): { axis: Axis; interval: Interval }[] {
   const axes = axesOf(definition, keyspace);
   const names = axes.map(({ name }) => name);
-  const [starts, ends] = [start, end].map((key) => {
+  const valuesIn = (key: string): readonly string[] => {
     const values = definition.type === "multi" ? valuesOfMultiKey(key, names) : [key];
     if (values === null) throw partitionInvalid(definition, keyspace, key);
     return values;
+  };
+  const starts = valuesIn(start);
+  const ends = end === undefined ? null : valuesIn(end);
+  return axes.map((axis, at) => {
+    const from = starts[at] ?? "";
+    const interval = ends === null ? restOf(axis, from) : rangeIn(axis, from, ends[at] ?? "");
+    return { axis, interval };
   });
-  return axes.map((axis, at) => ({
-    axis,
-    interval: rangeIn(axis, starts?.[at] ?? "", ends?.[at] ?? ""),
-  }));
 }
 
 /**
- * The same selector with ranges from key to key: a range may name days of hourly partitions, and what is
- * recorded says which hours those were.
+ * The same selector with ranges from key to key: a range may name days of hourly partitions, or no end, and
+ * what is recorded says which hours those were, and which was the last.
  */
 export function withExactKeys(
   definition: PartitionDefinition,
   keyspace: Keyspace,
   selector: Selector,
 ): Selector {
-  if (!dimensionsOf(definition).some((dimension) => isTimeDefinition(dimension.definition))) {
-    return selector;
-  }
+  const isOpen = selector.type === "range" && selector.end === undefined;
+  const hasTime = dimensionsOf(definition).some((each) => isTimeDefinition(each.definition));
+  if (!isOpen && !hasTime) return selector;
   if (selector.type === "range") {
     const ranges = rangesOf(definition, keyspace, selector.start, selector.end);
     const keyOf = (end: 0 | 1): string => {
@@ -263,6 +268,12 @@ function rangeIn(axis: Axis, start: string, end: string): Interval {
     `The range starts at ${start}, which comes after its end ${end}; give the earlier one first.`,
     { details: { start, end, dimension: axis.name } },
   );
+}
+
+function restOf(axis: Axis, start: string): Interval {
+  const [from] = boundsIn(axis, start);
+  refuseEndless(axis);
+  return [from, axis.keyspace.count - 1];
 }
 
 /**

@@ -71,11 +71,14 @@ const narrowed = {
   as_of: z.string().min(1).max(30).exactOptional(),
 };
 
-/** All keys from `start` to `end`, both included; in several dimensions, a range in each. */
+/**
+ * All keys from `start` to `end`, both included; in several dimensions, a range in each. Without an
+ * `end` it goes to the last partition there is; what is recorded names that one.
+ */
 export const RangeSelector = z.strictObject({
   type: z.literal("range"),
   start: AnyKey,
-  end: AnyKey,
+  end: AnyKey.exactOptional(),
   ...narrowed,
 });
 
