@@ -48,6 +48,7 @@ const LONGEST = [
   "test/end-to-end/cli",
   "test/end-to-end/cli-syncs",
   "test/end-to-end/docs-pages",
+  "test/end-to-end/docs-commands",
   "test/end-to-end/python-worker",
   "test/end-to-end/cli-moves",
   "test/faults/crashed-postgres",

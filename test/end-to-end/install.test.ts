@@ -113,7 +113,13 @@ describe("npm, in an empty folder", () => {
   beforeAll(async () => {
     printed = await typed(
       join(folder, "npm"),
-      [...blocks, LOOK_AT_PAGE, "npm test", "npm run check"],
+      [
+        ...blocks,
+        LOOK_AT_PAGE,
+        "npm test",
+        "npm run check",
+        ...blocksOf(readSource("templates/assets/README.md")),
+      ],
       environment("bin"),
     );
   }, RUN_MS_MAX);
@@ -265,6 +271,7 @@ test(
         "npm start",
         "npx pawl backfill create visits report --all --wait",
         LOOK_AT_PAGE,
+        ...blocksOf(readSource("create-pawl/README.md")),
       ],
       environment("old-bin"),
     );
