@@ -90,7 +90,7 @@ const COMMANDS: Readonly<Record<string, readonly Listed[]>> = {
       const { addSensorCommands } = await import("./commands/sensor.ts");
       addSensorCommands(sensor, cli);
     }),
-    commandGroup("webhook", "tell others what became of the work", async (webhook, cli) => {
+    commandGroup("webhook", "notify others of what became of the work", async (webhook, cli) => {
       const { addWebhookCommands } = await import("./commands/webhook.ts");
       addWebhookCommands(webhook, cli);
     }),

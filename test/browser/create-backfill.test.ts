@@ -94,7 +94,7 @@ const previewSays = (page: Page, text: string): Promise<void> =>
 
 /** Creates what is previewed; answers the event of what was made. */
 async function create(page: Page): Promise<EventData<"BackfillCreated">> {
-  const button = page.getByRole("button", { name: /^Create( \d+)? backfills?$/ });
+  const button = page.getByRole("button", { name: /^(?:New backfill|\d+ new backfills)$/ });
   await button.and(page.locator("[aria-disabled=false]")).click();
   await page.waitForURL(CREATED);
   const entity = new URL(page.url()).pathname.split("/").at(-1) ?? "";
@@ -197,7 +197,7 @@ describe("each way to choose partitions", () => {
   test("assets with all that is made from them, and those that a label finds", async () => {
     const page = await open("?asset=days&start=2025-01-01&end=2025-01-31");
     await page.getByRole("button", { name: "Add downstream (1)" }).click();
-    await page.getByRole("button", { name: "Create 2 backfills" }).waitFor();
+    await page.getByRole("button", { name: "2 new backfills" }).waitFor();
     expect(await page.getByRole("checkbox", { name: "months" }).isChecked()).toBe(true);
     await page.getByLabel("Search assets").fill("grain=number");
     await page.getByRole("button", { name: "Add all found (1)" }).click();
@@ -319,7 +319,7 @@ describe("the preview", () => {
     const link = preview(page).getByRole("link");
     await link.waitFor();
     expect(await link.getAttribute("href")).toBe(`/backfills/${backfill_id}`);
-    const button = page.getByRole("button", { name: "Create backfill" });
+    const button = page.getByRole("button", { name: "New backfill" });
     expect(await button.getAttribute("aria-disabled")).toBe("true");
     await page.getByRole("checkbox", { name: "Allow overlap" }).check();
     expect((await create(page)).total_partitions).toBe(2);
@@ -334,7 +334,7 @@ describe("the preview", () => {
       isFirst = false;
       await route.continue();
     });
-    await page.getByRole("button", { name: "Create backfill" }).click();
+    await page.getByRole("button", { name: "New backfill" }).click();
     await page.getByText("Nothing was created: the plan has changed since you saw it").waitFor();
     await previewSays(page, "3 partitions in 1 chunk");
     expect((await create(page)).total_partitions).toBe(3);
@@ -352,7 +352,7 @@ describe("the preview", () => {
       if (sent.length === 1) await route.abort();
       else await route.fulfill({ response });
     });
-    await page.getByRole("button", { name: "Create backfill" }).dblclick();
+    await page.getByRole("button", { name: "New backfill" }).dblclick();
     await page.getByText("The server does not respond").waitFor();
     await page.getByRole("button", { name: "Try again" }).click();
     await page.waitForURL(CREATED);
@@ -385,7 +385,7 @@ describe("the form", () => {
     await says("Labels, one per line", /must be lines such as team=sales/);
     await page.getByLabel("Configuration (JSON)").fill("{");
     await says("Configuration (JSON)", /must be JSON/);
-    const button = page.getByRole("button", { name: "Create backfill" });
+    const button = page.getByRole("button", { name: "New backfill" });
     expect(await button.getAttribute("aria-disabled")).toBe("true");
     await expectAccessible(page);
     await page.getByLabel("Priority").fill("7");
@@ -467,7 +467,7 @@ describe("the form", () => {
       expect(await page.getByRole("radio", { name: way }).isChecked()).toBe(true);
     }
     await previewSays(page, "59 partitions in 6 chunks");
-    await tabTo(page, page.getByRole("button", { name: "Create backfill" }));
+    await tabTo(page, page.getByRole("button", { name: "New backfill" }));
     await page.keyboard.press("Enter");
     await page.waitForURL(CREATED);
   });

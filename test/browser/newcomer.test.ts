@@ -96,7 +96,7 @@ async function createForLastMonth(page: Page): Promise<void> {
   const chunks = Math.ceil(days.length / 10);
   await preview.getByText(`${days.length} partitions in ${chunks} chunks`).waitFor();
   await preview.getByText(`date=${days[0]},region=eu`).waitFor();
-  await page.getByRole("button", { name: "Create backfill" }).click();
+  await page.getByRole("button", { name: "New backfill" }).click();
   await page.waitForURL(/\/backfills\/[0-9A-Z]+$/);
 }
 

@@ -56,13 +56,13 @@ test("the list of webhooks says how messages are written, and sends a test", asy
   await expectAccessible(page);
   receiver.answer = 200;
   await act(page, "Send test");
-  await page.getByText("Webhook team was told; the receiver answered 200.").waitFor();
+  await page.getByText("Webhook team was notified; the receiver answered 200.").waitFor();
   expect(JSON.parse(receiver.received[0]?.text ?? "")).toEqual({
     text: "Test of the webhook team <b>",
   });
   receiver.answer = 500;
   await act(page, "Send test");
-  await page.getByText("Webhook team could not be told. The receiver answered 500.").waitFor();
+  await page.getByText("Webhook team could not be notified. The receiver answered 500.").waitFor();
 });
 
 test("the list of webhooks says to whom e-mail goes, and under what subject", async () => {

@@ -79,7 +79,7 @@ describe("pawl sync", () => {
     const ours = ["--network", "main", "--target", "wallet=0xa", "--name", "transfers"];
     const aside = await project.said(...sync("segments", "--status", "quarantined", ...ours));
     expect(aside.split("\n").filter((line) => line.includes("QUARANTINED"))).toHaveLength(1);
-    expect(aside).toMatch(/^SYNC +SEGMENT +STATUS +FROM +TO +DONE +TRIED AGAIN +UPDATED +NOTE$/m);
+    expect(aside).toMatch(/^SYNC +SEGMENT +STATUS +FROM +TO +DONE +RETRIES +UPDATED +NOTE$/m);
     const text = await project.said(...sync("show", id.slice(-8)));
     expect(text).toMatch(/^ {2}0 {2}█{7}Q█{14}$/m);
     expect(text).toMatch(/^█ complete 21 {3}Q quarantined 1$/m);

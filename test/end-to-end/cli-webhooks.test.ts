@@ -76,7 +76,9 @@ test("a webhook to an address that is not public is told of at the start, and by
   await server.ended;
 
   const allowed = { PAWL_WEBHOOK_HOSTS: receiver.host };
-  expect((await project.pawl(["doctor"], allowed)).stdout).toMatch(/^✓ webhooks +1 can be told/m);
+  expect((await project.pawl(["doctor"], allowed)).stdout).toMatch(
+    /^✓ webhooks +1 can be notified/m,
+  );
   const quiet = project.launch(["start", "--port", "0"], allowed);
   await quiet.said("listens on");
   await run();
@@ -96,15 +98,17 @@ test("a webhook that is made or changed to go to such an address says so at once
   const made = await project.pawl(
     "webhook create pager --to http://10.0.0.7/x --on run.failed".split(" "),
   );
-  expect(made.stdout).toContain("Webhook pager was created. It is never told:");
+  expect(made.stdout).toContain("Webhook pager was created. It is never notified:");
   expect(made.stdout).toMatch(/^Its secret, which is not shown again: whsec_/m);
   const changed = await project.pawl("webhook update pager --to http://10.0.0.8/x".split(" "));
-  expect(changed.stdout).toContain("Webhook pager was changed. It is never told:");
+  expect(changed.stdout).toContain("Webhook pager was changed. It is never notified:");
   const doctor = await project.pawl(["doctor"]);
   expect(doctor.code).toBe(2);
   expect(doctor.stdout).toMatch(/^✗ webhooks +pager: The webhook at 10\.0\.0\.8 has/m);
   const allowed = { PAWL_WEBHOOK_HOSTS: "10.0.0.8" };
-  expect((await project.pawl(["doctor"], allowed)).stdout).toMatch(/^✓ webhooks +1 can be told/m);
+  expect((await project.pawl(["doctor"], allowed)).stdout).toMatch(
+    /^✓ webhooks +1 can be notified/m,
+  );
   await project.pawl(["webhook", "update", "pager", "--disabled"]);
   expect((await project.pawl(["doctor"])).stdout).toMatch(/^✓ webhooks +there are none/m);
   server.child.kill("SIGTERM");
@@ -150,7 +154,7 @@ export const project = definePawl({ assets: [visits], webhooks: [team] });
   const message = ["--format", "discord", "--template", template];
   expect((await project.pawl([...pager, ...message])).code).toBe(0);
   const tested = await project.pawl(["webhook", "test", "pager"]);
-  expect(tested.stdout).toContain("Webhook pager was told; the receiver answered 200.");
+  expect(tested.stdout).toContain("Webhook pager was notified; the receiver answered 200.");
   expect(tested.stdout).toContain('"content": "‹asset_selection› failed: ‹error.message› ‹link›"');
   const shown = await project.pawl(["webhook", "show", "pager"]);
   expect(shown.stdout).toMatch(/^format +discord$/m);
@@ -216,7 +220,7 @@ export const project = definePawl({ assets: [visits], webhooks: [ops] });
   const login = { user: "pawl-user", pass: "s3cret-pass" };
   const mail = await startMailServer({ login });
   const env = mailEnvironment(mail, login);
-  expect((await project.pawl(["doctor"], env)).stdout).toMatch(/^✓ webhooks +1 can be told/m);
+  expect((await project.pawl(["doctor"], env)).stdout).toMatch(/^✓ webhooks +1 can be notified/m);
   const server = project.launch(["start", "--port", "0"], env);
   await server.said("listens on");
   const shown = await project.pawl(["webhook", "show", "ops"]);
@@ -243,7 +247,7 @@ export const project = definePawl({ assets: [visits], webhooks: [ops] });
   const update = ["webhook", "update", "pager"];
   expect((await project.pawl([...update, "--subject", "Pawl: {{title}}"])).code).toBe(0);
   const tested = await project.pawl(["webhook", "test", "pager"]);
-  expect(tested.stdout).toContain("Webhook pager was told; the receiver answered 250.");
+  expect(tested.stdout).toContain("Webhook pager was notified; the receiver answered 250.");
   expect(tested.stdout).toContain('"subject": "Pawl: Test of the webhook pager"');
   expect((await mail.got(2))[1]?.envelope.to).toEqual(["a@example.com", "b@example.com"]);
   expect((await project.pawl(["webhook", "list"])).stdout).toMatch(

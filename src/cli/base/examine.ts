@@ -101,7 +101,7 @@ async function webhooks(specs: readonly Spec[], project: ProjectFiles): Promise<
       details: { ...fault.details },
     });
   }
-  return known.length === 0 ? "there are none" : `${known.length} can be told`;
+  return known.length === 0 ? "there are none" : `${known.length} can be notified`;
 }
 
 type ToldWebhook = Pick<WebhookSpec, "name" | "url" | "email">;

@@ -331,7 +331,7 @@ function tasksText(run: RunDocument): string {
     [run.tasks_waiting, "waiting"],
     [run.tasks_ready, "ready"],
     [run.tasks_running, "running"],
-    [run.tasks_retry_wait, "to be tried again"],
+    [run.tasks_retry_wait, "waiting for a retry"],
     [run.tasks_succeeded, "succeeded"],
     [run.tasks_failed, "failed"],
     [run.tasks_cancelled, "cancelled"],

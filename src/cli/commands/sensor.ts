@@ -36,7 +36,7 @@ const SENSOR = namedSubject("sensor", "sensor_id", (client) =>
 );
 
 const DEFINITION = {
-  push: option.switch("--push", "take messages instead of looking"),
+  push: option.switch("--push", "take messages instead of polling"),
   files: option.text("--files <folder>", "watch for files on the worker's machine"),
   pattern: option.text("--pattern <pattern>", "of files: which, such as '*.csv'"),
   recursive: option.switch("--recursive", "of files: in folders below, too"),

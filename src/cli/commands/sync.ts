@@ -175,7 +175,7 @@ export function failureOfSync(sync: SyncDocument): PawlError | null {
     );
   }
   if (sync.defined || sync.state === "COMPLETE") return null;
-  return failed(`Sync ${label} stands still, because its definition is gone.`);
+  return failed(`Sync ${label} is stopped, because its definition is gone.`);
 }
 
 /** Why a range counts as failed of which some segments are left; null when none is. */

@@ -137,10 +137,10 @@ const WEBHOOKS = {
     fields({ argument: name, flags }) {
       const { notifications, ...rest } = definitionOf(flags);
       if (rest.url === undefined && rest.email === undefined) {
-        throw optionMissing("--to or --email", "the address to tell, or whom to send e-mail");
+        throw optionMissing("--to or --email", "the address to notify, or whom to send e-mail");
       }
       if (notifications === undefined) {
-        throw optionMissing("--on", "what to tell of, such as run.failed");
+        throw optionMissing("--on", "what to notify of, such as run.failed");
       }
       return { name, notifications, ...rest };
     },
@@ -182,7 +182,7 @@ const WEBHOOKS = {
     },
   }),
   delete: operation("deleteWebhook", {
-    description: "delete a webhook and what it has still to tell",
+    description: "delete a webhook and its pending notifications",
     about: WEBHOOK,
     flags: { expected_state_version: VERSION },
     text: messageText,
@@ -208,7 +208,7 @@ const WEBHOOKS = {
     text: webhooksText,
   }),
   show: subcommand({
-    description: "show a webhook and what it has still to tell",
+    description: "show a webhook and its pending notifications",
     about: WEBHOOK,
     async run({ terminal, client, ref: webhook_id }) {
       const params = { webhook_id };
@@ -221,14 +221,14 @@ const WEBHOOKS = {
     },
   }),
   deliveries: operation("listDeliveries", {
-    description: "list what a webhook has still to tell, and what it could not, newest first",
+    description: "list the pending and failed notifications of a webhook, newest first",
     about: WEBHOOK,
     flags: {
       status: option.smallStates("--status <states>", "only pending, or only failed"),
       ...PAGE,
     },
     text: (terminal, page) =>
-      layoutPage(page, "There is nothing to tell.", deliveryColumns(terminal)),
+      layoutPage(page, "No notification is pending or failed.", deliveryColumns(terminal)),
   }),
   test: subcommand({
     description:
@@ -254,8 +254,8 @@ function webhooksText(terminal: Terminal, page: Page<WebhookDocument>): string {
   return layoutPage(page, "There are no such webhooks; `pawl webhook create` makes one.", [
     ["NAME", ({ name }) => name],
     ["STATE", ({ state }) => paintState(terminal, state)],
-    ["TELLS OF", ({ notifications }) => notifications.join(", ")],
-    ["ASSETS", ({ assets }) => assets.join(", ") || "any"],
+    ["NOTIFIES OF", ({ notifications }) => notifications.join(", ")],
+    ["ASSETS", ({ assets }) => assets.join(", ") || "all"],
     ["FORMAT", formatOf],
     // The path of an address is often a secret.
     ["TO", ({ url = "", email }) => email?.to.join(", ") ?? URL.parse(url)?.host ?? url],
@@ -271,7 +271,7 @@ function formatOf({ email, format = "pawl" }: WebhookDocument): string {
 
 function secretText({ email, has_secret }: WebhookDocument): string {
   if (email !== undefined) return "none: e-mail is not signed";
-  return has_secret ? "there is one" : "none: what it tells is not signed";
+  return has_secret ? "there is one" : "none: its notifications are not signed";
 }
 
 function webhookText(
@@ -285,8 +285,8 @@ function webhookText(
     ["state", `${paintState(terminal, webhook.state)} (version ${webhook.state_version})`],
     ["description", webhook.description ?? null],
     ["to", webhook.email?.to.join(", ") ?? webhook.url ?? null],
-    ["tells of", webhook.notifications.join(", ")],
-    ["assets", webhook.assets.join(", ") || "any"],
+    ["notifies of", webhook.notifications.join(", ")],
+    ["assets", webhook.assets.join(", ") || "all"],
     ["format", formatOf(webhook)],
     ["subject", webhook.email?.subject ?? null],
     ["template", webhook.template ?? null],
@@ -305,7 +305,7 @@ function deliveryColumns(terminal: Terminal): Column<DeliveryDocument>[] {
   const now = terminal.now();
   return [
     ["EVENT", ({ pos }) => String(pos), "right"],
-    ["TELLS OF", ({ type }) => type],
+    ["NOTIFIES OF", ({ type }) => type],
     ["STATUS", ({ status }) => paintState(terminal, status)],
     ["TRIES", ({ attempts }) => String(attempts), "right"],
     ["LAST", ({ last_attempt_at }) => relativeTime(last_attempt_at, now)],

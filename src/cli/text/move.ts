@@ -88,10 +88,10 @@ function statusFields(terminal: Terminal, move: MoveDocument): Field[] {
       "rate",
       rate === null
         ? null
-        : `${rateText(rate)}${eta === null ? "" : `, ${formatDuration(eta * 1_000)} left`}`,
+        : `${rateText(rate)}${eta === null ? "" : `, ETA ${formatDuration(eta * 1_000)}`}`,
     ],
-    ["at once", `${counted(move.segment_concurrency, "segment")}${limitText(move)}`],
-    ["tried again", retriesText(move)],
+    ["concurrency", `${counted(move.segment_concurrency, "segment")}${limitText(move)}`],
+    ["retries", retriesText(move)],
     ["comparisons", verificationText(move)],
     ["check", checkText(move)],
     [
@@ -127,7 +127,7 @@ function retriesText({ retries, retries_counted, retry_budget }: MoveDocument): 
   if (retries === 0 && (retry_budget === null || retries_counted === 0)) return null;
   const failed = `${counted(retries_counted, "failed attempt")} of a budget of ${retry_budget}`;
   const budget = retry_budget === null ? "" : `, ${failed}`;
-  return `${counted(retries, "time")}${budget}`;
+  return `${retries}${budget}`;
 }
 
 function verificationText(move: MoveDocument): string | null {
@@ -270,7 +270,7 @@ export function moveSegmentText(terminal: Terminal, segment: MoveSegmentDetails)
     ["digest", segment.digest],
     ["attempts", `${segment.attempts}, ${segment.failures} failed since somebody looked`],
     [
-      "tried again",
+      "next retry",
       segment.next_retry_at === null ? null : relativeTime(segment.next_retry_at, now),
     ],
     ["last error", errorText(error)],

@@ -91,7 +91,7 @@ function tickColumns(terminal: Terminal): Column<TickDocument>[] {
   return [
     ["SCHEDULED FOR", scheduledText],
     ["STATUS", ({ status }) => paintState(terminal, status)],
-    ["ASKED FOR", ({ run_id, backfill_id }) => shortId(run_id ?? backfill_id ?? "-")],
+    ["TRIGGERED", ({ run_id, backfill_id }) => shortId(run_id ?? backfill_id ?? "-")],
     [
       "ITS STATE",
       ({ run_state, backfill_state }) => stateOrDash(terminal, run_state ?? backfill_state),

@@ -27,7 +27,7 @@ export function sensorsText(terminal: Terminal, page: Page<SensorDocument>): str
     ["STATE", ({ state }) => paintState(terminal, state)],
     ["WAITS FOR", watchText],
     ["ASKS FOR", targetText],
-    ["LOOKED", (sensor) => relativeTime(sensor.last_looked_at ?? sensor.last_message_at, now)],
+    ["POLLED", (sensor) => relativeTime(sensor.last_looked_at ?? sensor.last_message_at, now)],
     ["LAST", ({ last_evaluation_at }) => relativeTime(last_evaluation_at, now)],
     ["RUNS", ({ runs_requested }) => String(runs_requested), "right"],
     ["LAG", (sensor) => lagText(sensor) ?? "-", "right"],
@@ -193,7 +193,7 @@ function sourceText({ trigger_source: source }: SensorEvalDocument): string {
     case "push":
       return `message ${source.message_id}`;
     case "poll":
-      return "look";
+      return "poll";
     case "manual":
       return `request ${source.request_id}`;
   }

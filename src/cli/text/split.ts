@@ -94,7 +94,7 @@ function stepText({ step }: SplitDocument, now: number): string | null {
   const state = step.state === null ? "ended" : step.state.toLowerCase();
   const worker = step.worker_id === null ? "" : ` on ${step.worker_id}`;
   const attempt = step.attempt > 1 ? `, attempt ${step.attempt}` : "";
-  const retry = step.retry_at === null ? "" : `, tried again ${relativeTime(step.retry_at, now)}`;
+  const retry = step.retry_at === null ? "" : `, retry ${relativeTime(step.retry_at, now)}`;
   const lacks = step.lacks_worker ? ", no worker asks for it" : "";
   return `${step.n} ${step.step}, ${state}${worker}${attempt}${retry}${lacks}`;
 }
@@ -156,7 +156,7 @@ export function splitsText(terminal: Terminal, page: Page<SplitDocument>): strin
 function troubleText({ step, error_message }: SplitDocument): string {
   if (step?.state === "FAILED") return `${step.step} failed: ${error_message ?? ""}`;
   if (step?.lacks_worker === true) return "no worker";
-  return (step?.retry_at ?? null) === null ? "-" : `tried again: ${error_message ?? ""}`;
+  return (step?.retry_at ?? null) === null ? "-" : `retrying: ${error_message ?? ""}`;
 }
 
 /** A split with everything that is known of it, and its last steps. */

@@ -126,7 +126,7 @@ export function syncsText(terminal: Terminal, page: Page<SyncDocument>): string 
     ["SYNCED TO", ({ synced_to }) => (synced_to === null ? "-" : String(synced_to)), "right"],
     ["LAG", ({ lag_blocks }) => (lag_blocks === null ? "-" : countText(lag_blocks)), "right"],
     ["RATE", (sync) => rateText(sync.rate_blocks_per_second), "right"],
-    ["LEFT", ({ eta_seconds }) => etaText(eta_seconds), "right"],
+    ["ETA", ({ eta_seconds }) => etaText(eta_seconds), "right"],
     ["TROUBLE", troubleText],
     ["ID", ({ sync_id }) => shortId(sync_id)],
   ]);
@@ -173,7 +173,7 @@ function fieldsOf(terminal: Terminal, sync: SyncDocument): Field[] {
     ["id", sync.sync_id],
     ["status", `${paintState(terminal, sync.status)} (version ${sync.state_version})`],
     ["reason", reason],
-    ["definition", sync.defined ? null : "gone, so it stands still"],
+    ["definition", sync.defined ? null : "gone, so it is stopped"],
     ["source", sync.source],
     ["head", headText(sync, now)],
     ["range", rangeText(sync)],
@@ -181,13 +181,13 @@ function fieldsOf(terminal: Terminal, sync: SyncDocument): Field[] {
     ["progress", progressText(sync)],
     ["segments", segmentCounts(sync)],
     ["rate", speedText(sync)],
-    ["tried again", retryText(sync, now)],
+    ["retries", retryText(sync, now)],
     [
       "last error",
       error === null ? null : `${errorText(error)} (${relativeTime(sync.last_error_at, now)})`,
     ],
     ["verifying", verifying === 0 ? null : `${verifying} segments`],
-    ["at once", `${sync.max_parallel ?? "-"} segments, priority ${sync.priority ?? "-"}`],
+    ["concurrency", `${sync.max_parallel ?? "-"} segments, priority ${sync.priority ?? "-"}`],
     [
       "added",
       `${relativeTime(sync.created_at, now)} by ${sync.origin === "code" ? "code" : "the API"}`,
@@ -242,13 +242,13 @@ function speedText({
   eta_seconds: eta,
 }: SyncDocument): string | null {
   if (rate === null) return null;
-  return `${rateText(rate)}${eta === null ? "" : `, ${etaText(eta)} left`}`;
+  return `${rateText(rate)}${eta === null ? "" : `, ETA ${etaText(eta)}`}`;
 }
 
 function retryText({ retry_count, next_retry_at }: SyncDocument, now: number): string | null {
   if (retry_count === 0) return null;
   const next = next_retry_at === null ? "" : `, next ${relativeTime(next_retry_at, now)}`;
-  return `${retry_count} times${next}`;
+  return `${retry_count}${next}`;
 }
 
 /** The columns that every list of segments begins with. */
@@ -264,7 +264,7 @@ const INDEX: Column<SegmentDocument> = [
 ];
 
 const RETRIES: Column<SegmentDocument> = [
-  "TRIED AGAIN",
+  "RETRIES",
   ({ retry_count }) => String(retry_count),
   "right",
 ];
@@ -297,7 +297,7 @@ function segmentColumns(terminal: Terminal): Column<SegmentDocument>[] {
     ["DONE", doneText, "right"],
     ["ROWS", ({ rows_stored }) => String(rows_stored), "right"],
     RETRIES,
-    ["NEXT TRY", ({ next_retry_at }) => relativeTime(next_retry_at, terminal.now())],
+    ["NEXT RETRY", ({ next_retry_at }) => relativeTime(next_retry_at, terminal.now())],
     ["WORKER", ({ worker_id }) => worker_id ?? "-"],
     ["RUN", ({ run_id }) => (run_id === null ? "-" : shortId(run_id))],
     ["NOTE", segmentNote],
@@ -423,7 +423,7 @@ function slowestTable(terminal: Terminal, slowest: readonly SlowSync[]): string 
     ["DONE", doneText, "right"],
     ["LAG", ({ lag_blocks }) => countText(lag_blocks), "right"],
     ["RATE", (slow) => rateText(slow.rate_blocks_per_second), "right"],
-    ["LEFT", ({ eta_seconds }) => etaText(eta_seconds), "right"],
+    ["ETA", ({ eta_seconds }) => etaText(eta_seconds), "right"],
   ]);
 }
 
@@ -435,7 +435,7 @@ function sourcesTable(terminal: Terminal, sources: readonly SyncSourceDocument[]
     ["TARGETS", ({ targets }) => countText(targets), "right"],
     ["HEAD", ({ head }) => (head === null ? "-" : String(head)), "right"],
     ["MOVED", ({ head_at }) => relativeTime(head_at, now)],
-    ["LOOKED", ({ looked_at }) => relativeTime(looked_at, now)],
+    ["POLLED", ({ looked_at }) => relativeTime(looked_at, now)],
     [
       "REQUEST SIZE",
       ({ request_size }) => (request_size === null ? "-" : countText(request_size)),

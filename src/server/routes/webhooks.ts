@@ -122,7 +122,7 @@ async function noteOn(
   { server }: Pick<Call<"createWebhook">, "server">,
 ) {
   const fault = await webhookFault(spec, server.outlets);
-  return fault === null ? "" : ` It is never told: ${fault.message}`;
+  return fault === null ? "" : ` It is never notified: ${fault.message}`;
 }
 
 function ownerOf({ engine }: Pick<Call<"getWebhook">, "engine">, id: string) {
@@ -208,8 +208,8 @@ async function testWebhook(call: Call<"testWebhook">): Promise<Reply> {
   const { status, error, durationMs: duration_ms, sent: body } = made;
   const delivered = isTaken(made);
   const message = delivered
-    ? `Webhook ${name} was told; the receiver answered ${status}.`
-    : `Webhook ${name} could not be told. ${error ?? ""}`;
+    ? `Webhook ${name} was notified; the receiver answered ${status}.`
+    : `Webhook ${name} could not be notified. ${error ?? ""}`;
   const result = { delivered, status, error, duration_ms, body };
   return { answer: { message, webhook_id, delivery_id: id, ...result }, pos: null };
 }

@@ -411,7 +411,7 @@ export class NotificationSender {
     else {
       this.counts.failed += 1;
       const fields = { webhook_id: subject, type: value.type, pos: value.pos };
-      this.#options.warn({ ...fields, reason: attempt.error }, "a webhook could not be told");
+      this.#options.warn({ ...fields, reason: attempt.error }, "a webhook could not be notified");
     }
   }
 

@@ -330,8 +330,8 @@ function validateWebhook(spec: WebhookSpec, assets: AssetCatalogue): void {
   if (missing === null) return;
   throw invalidEntity(
     spec,
-    `has digest set to backfill, so it is told nothing of a backfill's runs; add ${missing} to its ` +
-      "notifications, or it would not be told how a backfill went.",
+    `has digest set to backfill, so it is not notified of a backfill's runs; add ${missing} to its ` +
+      "notifications, or it would not be notified how a backfill went.",
   );
 }
 
@@ -341,7 +341,7 @@ function receiverFaultOf({ url, email, format }: WebhookSpec): string | null {
     return "has both a url and email; give one, and define another webhook for the other.";
   }
   if (email !== undefined) return emailFault(email, format);
-  if (url === undefined) return "has neither a url nor email; give the one that it is to tell.";
+  if (url === undefined) return "has neither a url nor email; give the one that it is to notify.";
   if (/^https?:\/\/[^/?#@\s]+(?:[/?#]\S*)?$/.test(url)) return null;
   return (
     `has the address ${JSON.stringify(url)}; it must be a whole http or https URL without a ` +

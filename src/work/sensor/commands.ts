@@ -154,7 +154,7 @@ function refusePoll({ name, mode }: SensorRow): void {
   if (mode === "push") return;
   throw new PawlError(
     "INPUT_INVALID",
-    `Sensor ${name} looks by itself and takes no messages. Send them to a sensor whose mode is push.`,
+    `Sensor ${name} polls by itself and takes no messages. Send them to a sensor whose mode is push.`,
     { details: { sensor: name, mode } },
   );
 }

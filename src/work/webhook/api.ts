@@ -142,7 +142,7 @@ export const WEBHOOK_OPERATIONS = {
   createWebhook: {
     method: "POST",
     path: WEBHOOKS_PATH,
-    summary: "Creates a webhook: an address, or people by e-mail, that are told of outcomes",
+    summary: "Creates a webhook: an address, or people by e-mail, that are notified of outcomes",
     verb: "write",
     body: CreateWebhookBody,
     bodyBytesMax: DOCUMENT_BYTES_MAX,
@@ -188,7 +188,7 @@ export const WEBHOOK_OPERATIONS = {
   deleteWebhook: {
     method: "DELETE",
     path: WEBHOOK_PATH,
-    summary: "Deletes a webhook and what it has still to tell",
+    summary: "Deletes a webhook and its pending notifications",
     verb: "write",
     params,
     query: z.strictObject(expectationQuery),
@@ -208,7 +208,7 @@ export const WEBHOOK_OPERATIONS = {
   listDeliveries: {
     method: "GET",
     path: `${WEBHOOK_PATH}/deliveries`,
-    summary: "Lists what a webhook has still to tell, and what it could not, newest first",
+    summary: "Lists the pending and failed notifications of a webhook, newest first",
     verb: "read",
     params,
     query: z.strictObject({ ...pageQuery, status: commaList(DeliveryStatusField).optional() }),

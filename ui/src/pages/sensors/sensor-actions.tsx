@@ -45,7 +45,7 @@ export function SensorActions(props: {
             <p>
               {mode === "push"
                 ? "Messages that come are kept, and evaluated when it is resumed."
-                : "It does not look any more until it is resumed; its cursor stays."}{" "}
+                : "It does not poll until it is resumed; its cursor stays."}{" "}
               What it triggered already goes on.
             </p>
           }

@@ -56,7 +56,7 @@ export function PlanCard(props: CardProps): ReactNode {
 }
 
 function labelOf(count: number): string {
-  return count === 1 ? "Create backfill" : `Create ${count} backfills`;
+  return count === 1 ? "New backfill" : `${count} new backfills`;
 }
 
 /** What is shown while there is no plan. */
