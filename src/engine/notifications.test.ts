@@ -119,6 +119,37 @@ test("the first webhook is told of everything, also when it came amid a look for
   expect(await told()).toEqual(["sensor.error"]);
 });
 
+test("I76: what very many webhooks are told of is written part by part, and the place moves on between", async () => {
+  const names = Array.from({ length: 250 }, (_, n) => `alerts-${n}`);
+  const url = "https://example.org/";
+  const notifications = ["sensor.error"];
+  await server.publish(
+    ...names.map((name) => ({ kind: "webhook", name, url, notifications, enabled: true })),
+  );
+  const unaware = new NotificationFollower(server.store, server.engine);
+  await unaware.step();
+  for (let time = 0; time < 60; time++) await trouble();
+  const { store } = server;
+  const add = store.addProbes.bind(store);
+  const settle = store.settleProbes.bind(store);
+  const written: number[] = [];
+  const places: unknown[] = [];
+  store.addProbes = (ws, probes) => {
+    written.push(probes.length);
+    return add(ws, probes);
+  };
+  store.settleProbes = (ws, ends) => {
+    places.push(...ends.map(({ value }) => value));
+    return settle(ws, ends);
+  };
+  expect(await unaware.step()).toBe("done");
+  expect(Math.max(...written)).toBeLessThanOrEqual(500);
+  expect(written.reduce((sum, count) => sum + count, 0)).toBe(60 * names.length);
+  expect(places.length).toBeGreaterThan(1);
+  expect(await unaware.step()).toBe("done");
+  expect(written.reduce((sum, count) => sum + count, 0)).toBe(60 * names.length);
+});
+
 const NOW = "2026-03-01T09:30:00.000Z";
 const DAY_MS = 86_400_000;
 

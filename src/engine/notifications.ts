@@ -1,7 +1,8 @@
+import { setImmediate as turnOfOthers } from "node:timers/promises";
 import type { WebhookSpec } from "../work/definition/spec.ts";
 import { SPECS } from "../work/definition/rows.ts";
 import { type WebhookRow, WEBHOOKS } from "../work/sensor/rows.ts";
-import type { Reader, NewProbe, Store } from "../store/store.ts";
+import type { NewProbe, Probe, Reader, Store } from "../store/store.ts";
 import { z } from "zod";
 import type { Json } from "../kernel/canonical.ts";
 import { Count, InstantText, type RecordedEvent } from "../work/envelope.ts";
@@ -100,6 +101,29 @@ export function deliveryOf(value: Json): Delivery | null {
   return Delivery.safeParse(value).data ?? null;
 }
 
+/** Deliveries that are read at once: each may have 10 kB. */
+const DELIVERIES_AT_ONCE = 500;
+
+/** What a webhook, or every one, has still to tell and what it could not, up to so much, part by part. */
+export async function* deliveryParts(
+  reader: Reader,
+  webhookId: string | null,
+  most: number,
+): AsyncGenerator<{ probe: Probe; delivery: Delivery }[]> {
+  let last: Probe | null = null;
+  for (let left = most; left > 0; left -= DELIVERIES_AT_ONCE) {
+    const limit = Math.min(left, DELIVERIES_AT_ONCE);
+    const probes: Probe[] = await reader.probesOf("notification", webhookId, limit, last);
+    yield probes.flatMap((probe) => {
+      const delivery = deliveryOf(probe.value);
+      return delivery === null ? [] : [{ probe, delivery }];
+    });
+    if (probes.length < limit) return;
+    last = probes.at(-1) ?? null;
+    await turnOfOthers();
+  }
+}
+
 /** The probe of what a webhook tells of an event: one for ever, however often the event is read. */
 export function deliveryProbeId(webhookId: string, pos: number): string {
   return `notification:${webhookId}:${pos}`;
@@ -158,10 +182,23 @@ const PLACE_ID = "notification:ledger";
 
 /** Events that one read brings. */
 const PAGE = 500;
+/** Events whose notifications are made at once, and notifications that one write makes: each may have 10 kB. */
+const EVENTS_AT_ONCE = 50;
+const PROBES_AT_ONCE = 500;
+/** Notifications after which a page ends, so that its place is not lost while it is written. */
+const PAGE_PROBES_MAX = 10_000;
 /** How long reading a page and writing what it comes to may take. */
 const PLACE_TTL_MS = 30_000;
 /** Positions without anything to tell after which the place is saved all the same. */
 const SAVE_EVERY = 10_000;
+
+/** Events that were read, up to where the ledger was, and who may want to know of them. */
+type LedgerPage = {
+  events: readonly RecordedEvent[];
+  isLast: boolean;
+  through: number;
+  webhooks: readonly ActiveWebhook[];
+};
 
 /**
  * Follows the ledger and makes a probe for everything that a webhook wants to be told of. How far
@@ -292,17 +329,16 @@ export class NotificationFollower {
       if (held === null) return "busy";
       const { attempt } = held;
       const page = await this.#read((reader) => this.#page(reader, held.pos));
-      const probes = await this.#probesOf(page.events, page.webhooks, now);
-      if (probes.length > 0) await this.#store.addProbes(this.#ws, probes);
-      const value = { pos: page.through };
+      const { through, isLast } = await this.#addProbes(page, now);
+      const value = { pos: through };
       const [isKept] = await this.#store.settleProbes(this.#ws, [
         { probe_id: PLACE_ID, attempt, due_at: now, value },
       ]);
-      this.#seen = isKept === true ? page.through : null;
-      this.#saved = page.through;
+      this.#seen = isKept === true ? through : null;
+      this.#saved = through;
       if (isKept !== true) return "busy";
       if (page.webhooks.length === 0) await this.#lookUp();
-      if (page.isLast || page.webhooks.length === 0) return "done";
+      if (isLast || page.webhooks.length === 0) return "done";
     }
   }
 
@@ -328,7 +364,27 @@ export class NotificationFollower {
     return probe === undefined || pos === null ? null : { pos, attempt: probe.attempt };
   }
 
-  async #page(reader: Reader, place: number) {
+  /** Makes the probes of a page, or of its first events; answers how far it got. */
+  async #addProbes(page: LedgerPage, now: Instant): Promise<{ through: number; isLast: boolean }> {
+    const { events, webhooks, through, isLast } = page;
+    let made = 0;
+    for (let at = 0; at < events.length; at += EVENTS_AT_ONCE) {
+      const before = events[at - 1];
+      if (made >= PAGE_PROBES_MAX && before !== undefined) {
+        return { through: before.pos, isLast: false };
+      }
+      const some = events.slice(at, at + EVENTS_AT_ONCE);
+      const probes = await this.#probesOf(some, webhooks, now);
+      for (let from = 0; from < probes.length; from += PROBES_AT_ONCE) {
+        await this.#store.addProbes(this.#ws, probes.slice(from, from + PROBES_AT_ONCE));
+        await turnOfOthers();
+      }
+      made += probes.length;
+    }
+    return { through, isLast };
+  }
+
+  async #page(reader: Reader, place: number): Promise<LedgerPage> {
     const { pos: head } = await reader.head();
     const webhooks = await activeWebhooks(reader);
     this.#adopt(webhooks);

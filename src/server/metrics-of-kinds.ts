@@ -12,7 +12,7 @@ import { addMs, type Instant, msBetween } from "../kernel/instant.ts";
 import { ACTIVE_RUNS, type RunRow, RUNS, type TaskState } from "../work/run/rows.ts";
 import { SCHEDULES } from "../work/schedule/rows.ts";
 import type { SensorStatus } from "../engine/probes/sensor-view.ts";
-import { deliveryOf } from "../engine/notifications.ts";
+import { deliveryParts } from "../engine/notifications.ts";
 import type { NotificationSender } from "./webhooks/sender.ts";
 import type { SegmentStatus, SyncRow } from "../work/sync/rows.ts";
 import { TABLES } from "../work/tables.ts";
@@ -144,13 +144,14 @@ export function notificationMetrics(
       },
     });
   }
+  const survey = sharedSurvey(() => waitingOf(engine));
   const waiting: Gauge<"status"> = new Gauge({
     name: "pawl_webhook_deliveries_waiting",
     help: "What webhooks have still to tell, and what they could not",
     labelNames: ["status"],
     registers,
     async collect() {
-      const { pending, failed } = await waitingOf(engine);
+      const { pending, failed } = await survey();
       waiting.set({ status: "pending" }, pending);
       waiting.set({ status: "failed" }, failed);
     },
@@ -160,18 +161,27 @@ export function notificationMetrics(
     help: "Age of the oldest that a webhook has still to tell",
     registers,
     async collect() {
-      const { oldestAt } = await waitingOf(engine);
+      const { oldestAt } = await survey();
       oldest.set(oldestAt === null ? 0 : Math.max(0, msBetween(oldestAt, now())) / 1_000);
     },
   });
 }
 
-async function waitingOf(engine: Engine) {
-  const probes = await engine.read((reader) => reader.probesOf("notification", null, COUNTED_MAX));
-  const deliveries = probes.flatMap(({ value }) => deliveryOf(value) ?? []);
-  const open = deliveries.filter(({ failed_at }) => failed_at === null);
-  const [oldestAt = null] = open.map(({ created_at }) => created_at).toSorted();
-  return { pending: open.length, failed: deliveries.length - open.length, oldestAt };
+function waitingOf(engine: Engine) {
+  return engine.read(async (reader) => {
+    let [pending, failed] = [0, 0];
+    let oldestAt: Instant | null = null;
+    for await (const part of deliveryParts(reader, null, COUNTED_MAX)) {
+      for (const { delivery } of part) {
+        if (delivery.failed_at !== null) failed++;
+        else {
+          pending++;
+          if (oldestAt === null || delivery.created_at < oldestAt) oldestAt = delivery.created_at;
+        }
+      }
+    }
+    return { pending, failed, oldestAt };
+  });
 }
 
 /** Metrics of kinds that have none of their own: the progress of each piece of running work. */

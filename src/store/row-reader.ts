@@ -169,10 +169,17 @@ export abstract class StatementReader implements Reader {
     return this.load(PROBES, keys);
   }
 
-  async probesOf(kind: ProbeKind, subject: string | null, limit: number): Promise<Probe[]> {
+  async probesOf(
+    kind: ProbeKind,
+    subject: string | null,
+    limit: number,
+    after: Pick<Probe, "due_at" | "probe_id"> | null = null,
+  ): Promise<Probe[]> {
     const where: Condition[] = [{ cell: "kind", is: "=", value: kind }];
     if (subject !== null) where.push({ cell: "subject", is: "=", value: subject });
-    const order = [{ cell: "due_at" }, { cell: "probe_id" }];
+    const cells = ["due_at", "probe_id"];
+    if (after !== null) where.push({ cells, is: "after", key: [after.due_at, after.probe_id] });
+    const order = cells.map((cell) => ({ cell }));
     return this.find({ table: PROBES, where, order, limit });
   }
 }

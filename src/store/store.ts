@@ -228,8 +228,13 @@ export interface Reader {
   runLogSizes(runPositions: readonly number[]): Promise<RunLogSize[]>;
   /** The probes that exist, in any order. */
   probes(probeIds: readonly string[]): Promise<Probe[]>;
-  /** Probes of a kind, those due soonest first; about one subject only when it is named. */
-  probesOf(kind: ProbeKind, subject: string | null, limit: number): Promise<Probe[]>;
+  /** Probes of a kind, those due soonest first, behind one of them; about one subject only when it is named. */
+  probesOf(
+    kind: ProbeKind,
+    subject: string | null,
+    limit: number,
+    after?: Pick<Probe, "due_at" | "probe_id"> | null,
+  ): Promise<Probe[]>;
   /** A token of the workspace, also one that has ended. */
   token(tokenId: string): Promise<Omit<TokenRow, "ws"> | null>;
 }

@@ -61,6 +61,11 @@ export function probeCases({ store, ws }: Suite): void {
     expect(await probesOf("s1")).toEqual(["a", "b", "late"]);
     expect(await probesOf("s1", 1)).toEqual(["a"]);
     expect(await probesOf("nobody")).toEqual([]);
+    const behind = await store().read(ws(), async (reader) => {
+      const [first] = await reader.probesOf("poll", "s1", 1);
+      return idsOf(await reader.probesOf("poll", "s1", 100, first));
+    });
+    expect(behind).toEqual(["b", "late"]);
     const inside = await store().transact(ws(), (reader) => reader.probesOf("message", null, 1));
     expect(idsOf(inside)).toEqual(["message"]);
   });

@@ -1,3 +1,4 @@
+import { setImmediate as turnOfOthers } from "node:timers/promises";
 import type { DeliveryDocument, WebhookDocument, DefinedWebhook } from "../../work/webhook/api.ts";
 import type { Spec } from "../../work/definition/published-spec.ts";
 import type { WebhookSpec } from "../../work/definition/spec.ts";
@@ -5,7 +6,7 @@ import { TEST_TYPE } from "../../work/webhook/message.ts";
 import { SPECS } from "../../work/definition/rows.ts";
 import { assert, PawlError } from "../../kernel/errors.ts";
 import { type WebhookRow, WEBHOOKS } from "../../work/sensor/rows.ts";
-import { deliveryIdOf, deliveryOf, isTaken } from "../../engine/notifications.ts";
+import { type Delivery, deliveryIdOf, deliveryParts, isTaken } from "../../engine/notifications.ts";
 import type { Probe, Reader, WorkspaceId } from "../../store/store.ts";
 import type { Caller } from "../http/authenticate.ts";
 import { liveSecrets, type SecretStore, makeSecret } from "../webhooks/signing.ts";
@@ -40,15 +41,16 @@ export async function webhookDocuments(
     const { kind: _kind, ...definition } = shownSpec(spec, caller);
     const id = row.webhook_id;
     const secrets = await liveSecrets(store, { ws, kind: "webhook", id }, now);
-    const deliveries = await deliveriesOf(id, reader);
-    const deliveries_failed = deliveries.filter(({ status }) => status === "failed").length;
-    documents.push({
-      ...definition,
-      ...row,
-      has_secret: secrets.length > 0,
-      deliveries_pending: deliveries.length - deliveries_failed,
-      deliveries_failed,
-    });
+    let [deliveries_pending, deliveries_failed] = [0, 0];
+    for await (const part of deliveryParts(reader, id, DELIVERIES_MAX)) {
+      const failed = part.filter(({ delivery }) => delivery.failed_at !== null).length;
+      deliveries_failed += failed;
+      deliveries_pending += part.length - failed;
+    }
+    const has_secret = secrets.length > 0;
+    documents.push({ ...definition, ...row, has_secret, deliveries_pending, deliveries_failed });
+    // However little each has to tell, there may be many.
+    await turnOfOthers();
   }
   return documents;
 }
@@ -79,24 +81,23 @@ function redactedAddress(address: string): string {
 
 /** What a webhook has still to tell and what it could not, newest first. */
 export async function deliveriesOf(webhookId: string, reader: Reader): Promise<DeliveryDocument[]> {
-  const probes = await reader.probesOf("notification", webhookId, DELIVERIES_MAX);
-  return probes.flatMap(documentOf).toSorted((one, other) => other.pos - one.pos);
+  const documents: DeliveryDocument[] = [];
+  for await (const part of deliveryParts(reader, webhookId, DELIVERIES_MAX)) {
+    for (const { probe, delivery } of part) documents.push(documentOf(probe, delivery));
+  }
+  return documents.toSorted((one, other) => other.pos - one.pos);
 }
 
-function documentOf({ subject, due_at, value }: Probe): DeliveryDocument[] {
-  const known = deliveryOf(value);
-  if (known === null) return [];
+function documentOf({ subject, due_at }: Probe, known: Delivery): DeliveryDocument {
   const { accepted_by: _, ...delivery } = known;
   const isFailed = delivery.failed_at !== null;
-  return [
-    {
-      ...delivery,
-      delivery_id: deliveryIdOf(subject, delivery.pos),
-      webhook_id: subject,
-      status: isFailed ? "failed" : "pending",
-      next_attempt_at: isFailed ? null : due_at,
-    },
-  ];
+  return {
+    ...delivery,
+    delivery_id: deliveryIdOf(subject, delivery.pos),
+    webhook_id: subject,
+    status: isFailed ? "failed" : "pending",
+    next_attempt_at: isFailed ? null : due_at,
+  };
 }
 
 /**
