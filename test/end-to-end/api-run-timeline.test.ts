@@ -318,6 +318,31 @@ describe("the lines that the tasks of a run logged", () => {
     expect(await linesOf(run_id)).toEqual(lines);
   });
 
+  test("I64: cost those who follow a run no look at all of its tasks while there are none", async () => {
+    const run_id = await requestRun(["raw"], ["mon"]);
+    const raw = await claim("one", ["raw"]);
+    await log(raw, "first");
+    pass(SECOND_MS);
+    const { store } = api;
+    const read = store.read.bind(store);
+    let looks = 0;
+    store.read = (ws, body) =>
+      read(ws, (reader) => {
+        const events = reader.events.bind(reader);
+        reader.events = (filter) => {
+          looks++;
+          return events(filter);
+        };
+        return body(reader);
+      });
+    expect(await linesOf(run_id, { since: at(elapsedMs) })).toEqual([]);
+    expect(looks).toBe(0);
+    expect(await linesOf(run_id)).toEqual([[0, "first"]]);
+    expect(looks).toBe(1);
+    store.read = read;
+    await report("one", raw, {});
+  });
+
   test("are found by the runs of a backfill that have any, the last chunks first", async () => {
     const specs: Specs = [{ kind: "asset", asset_key: "chatty", partitions: DAYS }];
     await api.client.call("publishDefinitions", { body: { specs } });

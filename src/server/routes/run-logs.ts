@@ -104,13 +104,16 @@ export async function readTasks(reader: Reader, run: RunRow): Promise<LabelledTa
 }
 
 /** The numbers of the tasks that a request is about; null for all. */
-function wantedTasks(
-  { tasks, assetOf }: LabelledTasks,
+async function wantedTasks(
+  allTasks: () => Promise<LabelledTasks>,
   run: RunRow,
   { task_key, asset, partition }: Call<"listRunLogs">["query"],
-): number[] | null {
+): Promise<number[] | null> {
   if (task_key !== undefined && task_key >= run.tasks_total) throw taskNotFound(run, task_key);
-  if (task_key === undefined && asset === undefined && partition === undefined) return null;
+  if (asset === undefined && partition === undefined) {
+    return task_key === undefined ? null : [task_key];
+  }
+  const { tasks, assetOf } = await allTasks();
   const isWanted = (task: ExpandedTask): boolean =>
     (task_key ?? task.task_key) === task.task_key &&
     (asset ?? assetOf(task).asset_key) === assetOf(task).asset_key &&
@@ -134,20 +137,23 @@ async function listRunLogs(call: Call<"listRunLogs">): Promise<Reply> {
   const from = cursor === undefined ? null : keyOfCursor(cursor, ["int", "int"]);
   return readAt(call, async (reader) => {
     const run = await findRun(reader, call.params.run_id);
-    const labelled = await readTasks(reader, run);
-    const tasks = wantedTasks(labelled, run, call.query);
-    const documentOf = (line: NumberedLine): RunLogLineDocument => ({
-      ...lineDocument(line),
-      run_id: run.run_id,
-      task_key: line.task_key,
-      ...labelled.labelOf(line.task_key),
-    });
+    // Who follows a run asks again and again: without new lines nobody needs its thousands of tasks.
+    let labelled: Promise<LabelledTasks> | null = null;
+    const allTasks = (): Promise<LabelledTasks> => (labelled ??= readTasks(reader, run));
+    const tasks = await wantedTasks(allTasks, run, call.query);
+    const documentsOf = async (lines: NumberedLine[]): Promise<RunLogLineDocument[]> => {
+      const { labelOf } = await allTasks();
+      return lines.map((line) => {
+        const { task_key } = line;
+        return { ...lineDocument(line), run_id: run.run_id, task_key, ...labelOf(task_key) };
+      });
+    };
     const read = (last: NumberedLine | null, most: number): Promise<NumberedLine[]> => {
       const [task, line] = last === null ? (from ?? []) : [last.task_key, last.line];
       const after = task === undefined ? null : ([Number(task), Number(line)] as const);
       return reader.runLogs(run.run_pos, { after, tasks, since }, most);
     };
-    const { items, last } = await readWithin(limit, read, (lines) => lines.map(documentOf));
+    const { items, last } = await readWithin(limit, read, documentsOf);
     const [size] = await reader.runLogSizes([run.run_pos]);
     const { pos } = await reader.head();
     const next_cursor = last === null ? null : cursorOf([last.task_key, last.line]);
