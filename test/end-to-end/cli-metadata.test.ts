@@ -37,7 +37,7 @@ export const project = definePawl({ assets: [orders, odd] });
   const shown = await project.said("run", "show", started.run_id);
   expect(shown).toMatch(/^rows +1,234,567 rows$/m);
   expect(shown).toMatch(/^file +orders\.csv \(https:\/\/files\.example\/orders\.csv\)$/m);
-  expect(shown).toMatch(/^region +rows\neu +5\nus +7$/m);
+  expect(shown).toMatch(/^ {4}region +rows\n {4}eu +5\n {4}us +7$/m);
   expect(shown).toMatch(/^notes +\*\*2\*\* rows were `null`$/m);
   expect(shown).toMatch(/^schema +\{"id":"int"\}$/m);
   expect(shown).toMatch(/^name +odd$/m);

@@ -156,7 +156,7 @@ export function layoutTable<Item>(
   columns: readonly Column<Item>[],
 ): string {
   const rows = items.map((item) => columns.map(([, cell]) => oneLine(cell(item))));
-  const lines = [columns.map(([heading]) => heading), ...rows];
+  const lines = [columns.map(([heading]) => oneLine(heading)), ...rows];
   const widths = columns.map((_, at) => Math.max(...lines.map((line) => widthOf(line[at] ?? ""))));
   return lines
     .map((line) => {
@@ -202,8 +202,8 @@ function widthOf(text: string): number {
   return Array.from(stripVTControlCharacters(text)).length;
 }
 
-/** A line break in a cell would tear the table apart. */
-function oneLine(text: string): string {
+/** A text on one line: a break in a cell would tear its table apart. */
+export function oneLine(text: string): string {
   return text.replace(/\s*\n\s*/g, " ");
 }
 

@@ -10,6 +10,7 @@ import {
   errorText,
   type Field,
   layoutTable,
+  oneLine,
   paint,
   paintState,
   type Terminal,
@@ -109,11 +110,14 @@ export function progressText({ progress }: Pick<TaskDocument, "progress">): stri
   return `${done}${total === null ? "" : `/${total}`}${share}${note === null ? "" : ` ${note}`}`;
 }
 
+/** What further lines of a text stand in by. */
+const INDENT = "    ";
+
 /** A text of several lines, such as a stack, below the line that it belongs to. */
 export function indented(stack: string): string {
   return stack
     .split("\n")
-    .map((text) => `    ${text.trimEnd()}`)
+    .map((text) => `${INDENT}${text.trimEnd()}`)
     .join("\n");
 }
 
@@ -121,12 +125,14 @@ export function indented(stack: string): string {
 export function checkText({ name, severity, passed, message, error }: CheckDocument): string {
   const state = passed ? "passed" : severity === "warn" ? "warns" : "failed";
   const why = message ?? (error === null ? null : errorText(error));
-  return `${name} ${state}${why === null ? "" : `: ${why}`}`;
+  return `${name} ${state}${why === null ? "" : `: ${oneLine(why)}`}`;
 }
 
-/** Metadata of a partition as fields under each other. */
+/** Metadata of a partition as fields under each other: a task says what stands there, so no line of it begins at the edge. */
 export function metadataFields(metadata: Readonly<Record<string, Json>>): Field[] {
-  return Object.entries(metadata).map(([name, value]): Field => [name, factText(value)]);
+  return Object.entries(metadata).map(([name, value]): Field => {
+    return [oneLine(name), factText(value).replaceAll("\n", `\n${INDENT}`)];
+  });
 }
 
 /** A fact for people: as what it says it is, else as JSON. */

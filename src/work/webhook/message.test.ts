@@ -142,11 +142,17 @@ describe("for Discord", () => {
     expect(message.embeds?.[0]?.description).toContain("**Failed partitions**\nvisits 2026");
   });
 
-  test("calls those whom the template calls, and nobody whom a value would", () => {
+  test("calls those whom the template calls, and nobody whom a value would, which makes no links", () => {
     const style = { format: "discord", template: "<@&77> <@5> {{error.message}}" } as const;
     expect(messageBody(FAILED, style, null)).toEqual({
       content: "<@&77> <@5> no <table> & *no* cry @everyone",
       allowed_mentions: { parse: [], roles: ["77"], users: ["5"] },
+    });
+    const message = "see [the run](https://example.org/) or [1](2)";
+    const linked = { ...FAILED, data: { ...FAILED.data, error: { class: "user", message } } };
+    const text = { format: "discord", template: "[Pawl]({{link}}) {{error.message}}" } as const;
+    expect(messageBody(linked, text, LINK)).toMatchObject({
+      content: `[Pawl](${LINK}) see [the run]\\(https://example.org/) or [1]\\(2)`,
     });
     const all = { format: "discord", template: "@here {{title}}" } as const;
     expect(messageBody(FAILED, all, null)).toMatchObject({

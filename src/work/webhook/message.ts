@@ -86,7 +86,7 @@ function postedBody(
     case "discord":
       return template === undefined
         ? discordEmbed(message)
-        : discordContent(filled(template, message, DISCORD_CONTENT_MAX), template);
+        : discordContent(filled(template, message, DISCORD_CONTENT_MAX, withoutLinks), template);
   }
 }
 
@@ -241,6 +241,11 @@ function escapeSlack(text: string): string {
 
 function escapeMarkdown(text: string): string {
   return text.replaceAll(/[\\*_~`|>[\]()#-]/g, (mark) => `\\${mark}`);
+}
+
+/** A text in which no words stand for another address than they show; all else of it stays as it is. */
+function withoutLinks(text: string): string {
+  return text.replaceAll("](", "]\\(");
 }
 
 /** The beginning of a text, marked as such; never half of a character. */
