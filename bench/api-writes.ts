@@ -49,6 +49,7 @@ type Write = { path: string; body: string };
 /** Requests that are on disk before they are answered, on an engine that does nothing else. */
 export const apiWrites: Benchmark = {
   name: "api-writes",
+  about: "requests a second over 32 connections: partition keys, runs",
   async run(bench) {
     const figures: Figure[] = [];
     for (const [index, [what, write]] of Object.entries(WRITES).entries()) {

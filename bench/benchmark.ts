@@ -22,6 +22,8 @@ export type Bench = {
 /** A benchmark, run by its name. */
 export type Benchmark = {
   name: string;
+  /** What it measures, in one line. */
+  about: string;
   run: (bench: Bench) => Promise<Figure[]>;
 };
 

@@ -17,6 +17,7 @@ const GUARD = { plan: "capture", token: 1 };
 /** What writes cost while their table is captured, beside what they cost otherwise. */
 export const capture: Benchmark = {
   name: "capture",
+  about: "what a table costs its writers while its writes are captured",
   run: async (bench) => [...(await postgresCapture()), ...(await sqliteCapture(bench))],
 };
 

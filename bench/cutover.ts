@@ -15,7 +15,11 @@ const SPLITS = Number(process.env["BENCH_SPLITS"] ?? 24);
 const WRITES_PER_SECOND = 1_000;
 
 /** How long writes stand still at a cutover under load, and that nothing is lost by it. */
-export const cutover: Benchmark = { name: "cutover", run };
+export const cutover: Benchmark = {
+  name: "cutover",
+  about: "how long writes stand still at a cutover",
+  run,
+};
 
 async function run(bench: Bench): Promise<Figure[]> {
   const server = await startPostgres();

@@ -20,6 +20,7 @@ async function untilAllRun(worker: Child<FromWorker>): Promise<TaskTime[]> {
 /** How long the tasks of a worker that was killed wait for another one. */
 export const deadWorker: Benchmark = {
   name: "dead-worker",
+  about: "how long the tasks of a killed worker wait for another",
   async run(bench) {
     const server = await startBenchServer(bench, {
       path: `${bench.folder}/ledger.sqlite`,

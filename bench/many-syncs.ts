@@ -111,4 +111,8 @@ async function run(bench: Bench): Promise<Figure[]> {
 }
 
 /** Many targets, each with a plan of its own: what planning and looking at them costs. */
-export const manySyncs: Benchmark = { name: "many-syncs", run };
+export const manySyncs: Benchmark = {
+  name: "many-syncs",
+  about: "planning and looking at a thousand syncs",
+  run,
+};

@@ -11,6 +11,7 @@ const CONCURRENCY = 400;
 /** A backfill of a million partitions and three. */
 export const million: Benchmark = {
   name: "million",
+  about: "a backfill of a million partitions, its memory and its time",
   async run(bench) {
     const server = await startBenchServer(bench, {
       path: `${bench.folder}/ledger.sqlite`,

@@ -10,7 +10,11 @@ const ROWS = Number(process.env["BENCH_MEMORY_ROWS"] ?? 10_000_000);
 const SETTINGS = ["shared_buffers=1GB", "max_wal_size=16GB", "checkpoint_timeout=30min"];
 
 /** What a worker needs to move few rows, and to move many. */
-export const moveMemory: Benchmark = { name: "memory", run };
+export const moveMemory: Benchmark = {
+  name: "memory",
+  about: "what a worker needs to move few rows, and to move many",
+  run,
+};
 
 async function run(bench: Bench): Promise<Figure[]> {
   const server = await startSystemPostgres(SETTINGS);

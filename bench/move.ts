@@ -20,6 +20,7 @@ const SETTINGS = ["shared_buffers=1GB", "max_wal_size=8GB", "checkpoint_timeout=
 /** Moves of a table of ten columns with verification, and `pg_dump | psql` without any. */
 export const move: Benchmark = {
   name: "move",
+  about: "rows a second of a move, beside pg_dump | psql",
   run: async (bench) => [...(await postgresMove(bench)), ...(await sqliteMove(bench))],
 };
 

@@ -36,6 +36,7 @@ const PLACES = [
 /** What a browser loads and shows, and how soon. */
 export const page: Benchmark = {
   name: "page",
+  about: "what a browser loads and shows, and how soon",
   async run(bench) {
     await buildPage();
     const path = join(bench.folder, "ledger.sqlite");

@@ -5,6 +5,7 @@ import { measurePartitions } from "./measure-partitions.ts";
 /** One task for each partition, on PostgreSQL. */
 export const partitionsSinglePostgres: Benchmark = {
   name: "partitions-single-postgres",
+  about: "partitions a second with a task for each, PostgreSQL",
   async run(bench) {
     const postgres = await startPostgres();
     try {

@@ -4,6 +4,7 @@ import { measurePartitions } from "./measure-partitions.ts";
 /** One task for each partition, on SQLite. */
 export const partitionsSingle: Benchmark = {
   name: "partitions-single",
+  about: "partitions a second with a task for each, SQLite",
   run: (bench) =>
     measurePartitions(
       bench,

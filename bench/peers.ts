@@ -165,4 +165,8 @@ async function run(bench: Bench): Promise<Figure[]> {
 }
 
 /** No-op jobs in the queues that a TypeScript team would use instead, and in Pawl. */
-export const peers: Benchmark = { name: "peers", run };
+export const peers: Benchmark = {
+  name: "peers",
+  about: "Pawl beside graphile-worker, pg-boss, BullMQ and DBOS",
+  run,
+};

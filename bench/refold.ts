@@ -6,6 +6,7 @@ import type { FromRefold } from "./refold-process.ts";
 /** Folding a million events anew, as `pawl rebuild` does, and verifying them. */
 export const refold: Benchmark = {
   name: "refold",
+  about: "folding and verifying a million events",
   async run(bench) {
     const path = `${bench.folder}/ledger.sqlite`;
     await copyMillionEvents(bench, path);

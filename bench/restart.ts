@@ -40,6 +40,7 @@ async function freePort(): Promise<number> {
 /** How soon a server that was killed at work answers again, on a ledger of a million events. */
 export const restart: Benchmark = {
   name: "restart",
+  about: "how soon a killed server answers again",
   async run(bench) {
     const path = `${bench.folder}/ledger.sqlite`;
     await copyMillionEvents(bench, path);

@@ -2,11 +2,11 @@ import { mkdirSync, mkdtempSync, rmSync } from "node:fs";
 import { cpus, tmpdir } from "node:os";
 import { join, resolve } from "node:path";
 import process from "node:process";
-import { parseArgs } from "node:util";
 import { apiWrites } from "./api-writes.ts";
 import type { Benchmark, Figure } from "./benchmark.ts";
 import { killChildren } from "./child-process.ts";
 import { capture } from "./capture.ts";
+import { readCommandLine } from "./command-line.ts";
 import { cutover } from "./cutover.ts";
 import { deadWorker } from "./dead-worker.ts";
 import { manySyncs } from "./many-syncs.ts";
@@ -58,22 +58,21 @@ const BENCHMARKS: readonly Benchmark[] = [
   peers,
 ];
 
-const { values, positionals } = parseArgs({
-  options: { profile: { type: "string" } },
-  allowPositionals: true,
-});
-const chosen = BENCHMARKS.filter(
-  ({ name }) => positionals.length === 0 || positionals.some((word) => name.includes(word)),
-);
-if (chosen.length === 0) {
-  console.error(`There is ${BENCHMARKS.map(({ name }) => name).join(", ")}.`);
-  process.exit(1);
+const asked = readCommandLine(process.argv.slice(2), BENCHMARKS);
+if ("usage" in asked) {
+  console.log(asked.usage);
+  process.exit();
 }
+if ("refusal" in asked) {
+  console.error(asked.refusal);
+  process.exit(2);
+}
+const { benchmarks, profile } = asked;
 
 type Line = Figure & { name: string };
 
 const lines: Line[] = [];
-for (const benchmark of chosen) lines.push(...(await runOne(benchmark)));
+for (const benchmark of benchmarks) lines.push(...(await runOne(benchmark)));
 const cores = cpus();
 console.log(
   `\nNode ${process.versions.node}, ${cores.length} cores of ${cores[0]?.model.trim()}\n`,
@@ -82,7 +81,7 @@ console.log(tableOf(lines));
 
 async function runOne({ name, run }: Benchmark): Promise<Line[]> {
   const folder = mkdtempSync(join(tmpdir(), "pawl-bench-"));
-  const profileFolder = values.profile === undefined ? null : resolve(values.profile, name);
+  const profileFolder = profile === undefined ? null : resolve(profile, name);
   if (profileFolder !== null) mkdirSync(profileFolder, { recursive: true });
   const say = (line: string): void => console.error(`${name}: ${line}`);
   try {

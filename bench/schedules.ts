@@ -114,6 +114,7 @@ async function idle(bench: Bench, server: BenchServer, client: Client): Promise<
 /** Schedules: how late they are when many are due at once, and what they cost when none is. */
 export const schedules: Benchmark = {
   name: "schedules",
+  about: "how late schedules are, and what idle ones cost",
   async run(bench) {
     const figures: Figure[] = [];
     for (const [name, measure] of Object.entries({ everyMinute, dueTogether, idle: null })) {

@@ -94,5 +94,6 @@ async function push(bench: Bench): Promise<Figure[]> {
 /** Sensors: what looking for nothing costs, and how fast messages are taken. */
 export const sensors: Benchmark = {
   name: "sensors",
+  about: "messages a second, and what idle sensors cost",
   run: async (bench) => [...(await push(bench)), ...(await idle(bench))],
 };

@@ -70,6 +70,7 @@ async function measure(bench: Bench, url: string, each: Case): Promise<Figure[]>
 /** From the end of a chunk's only task to the start of the task of the next chunk. */
 export const slotLatency: Benchmark = {
   name: "slot-latency",
+  about: "from a free slot to the next task",
   async run(bench) {
     const figures: Figure[] = [];
     for (const [index, each] of CASES.entries()) {

@@ -58,6 +58,7 @@ async function fill(bench: Bench, url: string, asset: string): Promise<void> {
 /** What is stale among a million partitions: hours that are each made from their day. */
 export const stalePartitions: Benchmark = {
   name: "stale-partitions",
+  about: "stale ones among a million partitions",
   async run(bench) {
     const path = `${bench.folder}/ledger.sqlite`;
     const server = await startBenchServer(bench, { path, port: 0 });

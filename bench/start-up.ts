@@ -81,6 +81,7 @@ async function served(command: string, folder: string): Promise<() => Promise<vo
 /** How soon the command line and a worker are there, as they are installed. */
 export const startUp: Benchmark = {
   name: "start-up",
+  about: "how soon the command line and a worker are there",
   async run({ folder, say }: Bench) {
     const command = await installPackage();
     const worker = join(dirname(command), "..", "dist", "chunks", "worker-process.js");

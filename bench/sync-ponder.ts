@@ -188,4 +188,8 @@ async function run(bench: Bench): Promise<Figure[]> {
 }
 
 /** The transfers of a token into PostgreSQL, from a node of one's own: Pawl beside Ponder. */
-export const syncPonder: Benchmark = { name: "sync-ponder", run };
+export const syncPonder: Benchmark = {
+  name: "sync-ponder",
+  about: "the transfers of a token into PostgreSQL, beside Ponder",
+  run,
+};

@@ -31,6 +31,7 @@ async function measureReads(client: Client): Promise<Figure[]> {
 /** Ten million partitions, from the request to the restart. */
 export const tenMillion: Benchmark = {
   name: "ten-million",
+  about: "ten million partitions, from the request to the restart",
   async run(bench) {
     const path = `${bench.folder}/ledger.sqlite`;
     const server = await startBenchServer(bench, { path, port: 0, isWatched: true });
