@@ -116,7 +116,9 @@ export class Commit {
   /** Definitions that were published or removed, since that was last taken note of. */
   readonly published: { kind: string; name: string }[] = [];
   /** Rows that the decisions changed since, of the tables that controllers look at. */
-  readonly #touched = new Map(WATCHED.map((name) => [name, new Map<string, AnyRow>()]));
+  readonly #touched = new Map(
+    WATCHED.map((name): [AnyTable, Map<string, AnyRow>] => [TABLES[name], new Map()]),
+  );
   /** How often rows were written. */
   rowsWritten = 0;
   #rowsLooked = 0;
@@ -219,12 +221,12 @@ export class Commit {
 
   /** What the decisions changed since that was last taken note of. */
   touched<Name extends TableName>(name: Name): Iterable<RowOf<Name>> {
-    return (this.#touched.get(name)?.values() ?? []) as Iterable<RowOf<Name>>;
+    return (this.#touched.get(TABLES[name])?.values() ?? []) as Iterable<RowOf<Name>>;
   }
 
   /** Takes a row for looked at, although it was changed. */
   untouch(name: TableName, id: string | number): void {
-    this.#touched.get(name)?.delete(String(id));
+    this.#touched.get(TABLES[name])?.delete(String(id));
   }
 
   /** All changes so far were taken note of. */
@@ -316,9 +318,8 @@ export class Commit {
   }
 
   #keep(events: readonly NewEvent[], recorded: readonly RecordedEvent[]): void {
-    for (const [name, rows] of this.#touched) {
-      const table = TABLES[name];
-      for (const row of this.#set.touched<AnyRow>(table)) rows.set(keyText(keyOf(table, row)), row);
+    for (const { table, row } of this.#set.touched()) {
+      this.#touched.get(table)?.set(keyText(keyOf(table, row)), row);
     }
     this.rowsWritten += this.#set.journal.length;
     this.#set.accept();
@@ -380,16 +381,23 @@ export function addMissing(
   missing: Map<AnyTable, Map<string, Key>>,
   touches: readonly Touch[],
 ): void {
-  for (const [name, key] of touches) {
-    const table = TABLES[name];
-    if (set.has(table, key)) continue;
-    let keys = missing.get(table);
-    if (keys === undefined) {
-      keys = new Map();
-      missing.set(table, keys);
-    }
-    keys.set(keyText(key), key);
+  for (const touch of touches) addIfMissing(set, missing, touch);
+}
+
+/** The same for one row. */
+export function addIfMissing(
+  set: WorkingSet,
+  missing: Map<AnyTable, Map<string, Key>>,
+  [name, key]: Touch,
+): void {
+  const table = TABLES[name];
+  if (set.has(table, key)) return;
+  let keys = missing.get(table);
+  if (keys === undefined) {
+    keys = new Map();
+    missing.set(table, keys);
   }
+  keys.set(keyText(key), key);
 }
 
 /** What a commit may come to: whatever is left then waits for the next one. */

@@ -36,13 +36,13 @@ const documentTexts = new WeakMap<object, string>();
 
 /**
  * The one text of a document, made once: a run's row is written several times with the same list of keys,
- * and an answer that is kept is sent, too.
+ * and an answer that is kept is sent, too. Of texts shorter than `lengthMin` none is remembered.
  */
-export function documentText(document: object): string {
+export function documentText(document: object, lengthMin = 0): string {
   let text = documentTexts.get(document);
   if (text === undefined) {
     text = canonicalJson(document);
-    documentTexts.set(document, text);
+    if (text.length >= lengthMin) documentTexts.set(document, text);
   }
   return text;
 }

@@ -107,12 +107,19 @@ export class AssertionFailure extends Error {
   override readonly name = "AssertionFailure";
 }
 
+/** What the programmer believes; made when it fails where it would be made for every row. */
+type Belief = string | (() => string);
+
 /**
  * Checks what the programmer believes. A failure is a bug in this program, never a bad input and
  * never a busy database, so nothing may catch it to carry on.
  */
-export function assert(condition: boolean, belief: string): asserts condition {
-  if (!condition) throw new AssertionFailure(belief);
+export function assert(condition: boolean, belief: Belief): asserts condition {
+  if (!condition) throw new AssertionFailure(textOf(belief));
+}
+
+function textOf(belief: Belief): string {
+  return typeof belief === "string" ? belief : belief();
 }
 
 /** Marks a branch that the types say cannot be reached. */
@@ -121,7 +128,7 @@ export function unreachable(value: never): never {
 }
 
 /** The value, which the programmer knows to be there. */
-export function present<Value>(value: Value | null | undefined, belief: string): Value {
-  if (value === null || value === undefined) throw new AssertionFailure(belief);
+export function present<Value>(value: Value | null | undefined, belief: Belief): Value {
+  if (value === null || value === undefined) throw new AssertionFailure(textOf(belief));
   return value;
 }

@@ -18,10 +18,10 @@ let last: { epochMs: number; text: Instant } = { epochMs: Number.NaN, text: "" }
 /** The instant that lies `ms` milliseconds after the start of 1970, in the years 0 to 9999. */
 export function instantOf(epochMs: number): Instant {
   if (epochMs === last.epochMs) return last.text;
-  assert(Math.abs(epochMs) <= DATE_MS_MAX, `${epochMs} is a time that can be written`);
+  assert(Math.abs(epochMs) <= DATE_MS_MAX, () => `${epochMs} is a time that can be written`);
   const text = new Date(epochMs).toISOString();
   // Other years are written with more digits and a sign, which would break the order of texts.
-  assert(text.length === INSTANT_LENGTH, `${text} lies in the years 0 to 9999`);
+  assert(text.length === INSTANT_LENGTH, () => `${text} lies in the years 0 to 9999`);
   last = { epochMs, text };
   return text;
 }

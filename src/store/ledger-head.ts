@@ -14,7 +14,7 @@ export function decodeHead(ws: WorkspaceId, row: readonly unknown[]): Head {
   const [pos, hash, foldVersion, damage] = row;
   assert(
     typeof pos === "number" && typeof hash === "string" && typeof foldVersion === "number",
-    `workspace ${ws} has a head`,
+    () => `workspace ${ws} has a head`,
   );
   return { pos, hash, fold_version: foldVersion, damage: noteOf(damage) as Damage | null };
 }
@@ -38,8 +38,11 @@ export function assertContinuesHead(head: Head, events: readonly RecordedEvent[]
   if (head.damage !== null && events.length > 0) throw damageRefusal(head.damage);
   let { pos, hash } = head;
   for (const event of events) {
-    assert(event.pos === pos + 1, `event ${event.pos} follows position ${pos}`);
-    assert(event.prev_hash === hash, `event ${event.pos} carries the hash of its predecessor`);
+    assert(event.pos === pos + 1, () => `event ${event.pos} follows position ${pos}`);
+    assert(
+      event.prev_hash === hash,
+      () => `event ${event.pos} carries the hash of its predecessor`,
+    );
     pos = event.pos;
     hash = event.hash;
   }

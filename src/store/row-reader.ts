@@ -188,7 +188,7 @@ export abstract class StatementReader implements Reader {
 export function assertPlainCells(table: AnyTable, cells: readonly string[]): void {
   for (const cell of cells) {
     const isPlain = table.cells[cell] !== "json" && table.long?.includes(cell) !== true;
-    assert(isPlain, `${table.name}.${cell} is plain`);
+    assert(isPlain, () => `${table.name}.${cell} is plain`);
   }
 }
 
@@ -201,7 +201,7 @@ export function decodeCounts(
   return rows.map((row) => {
     const values: Record<string, unknown> = {};
     for (const [index, cell] of cells.entries()) {
-      const kind = present(table.cells[cell], `${table.name} has the cell ${cell}`);
+      const kind = present(table.cells[cell], () => `${table.name} has the cell ${cell}`);
       values[cell] = decoded(table, cell, kind, row[index]);
     }
     return { values, count: Number(row[cells.length]) };
@@ -267,10 +267,13 @@ export function encodeInto(
   }
 }
 
+/** To make a shorter text anew costs less than to remember it: most rows are written once. */
+const LENGTH_KEPT = 500;
+
 /** The value of a cell as the database keeps it. JSON null is SQL null. */
 export function encoded(kind: CellKind, value: unknown): StoredValue {
   if (kind !== "json" || value === null) return value as StoredValue;
-  return typeof value === "object" ? documentText(value) : canonicalJson(value);
+  return typeof value === "object" ? documentText(value, LENGTH_KEPT) : canonicalJson(value);
 }
 
 /** The row of a table whose values stand in `values` in the order of the cells. */
@@ -291,9 +294,9 @@ export function decodeRow<Row extends AnyRow>(
 export function decoded(table: AnyTable, name: string, kind: CellKind, value: unknown): unknown {
   if (value === null) return null;
   if (kind === "int") {
-    assert(typeof value === "number", `${table.name}.${name} is an integer`);
+    assert(typeof value === "number", () => `${table.name}.${name} is an integer`);
     return value;
   }
-  assert(typeof value === "string", `${table.name}.${name} is text`);
+  assert(typeof value === "string", () => `${table.name}.${name} is text`);
   return kind === "json" ? JSON.parse(value) : value;
 }

@@ -210,3 +210,20 @@ test("I6: shows the stored rows with every accepted change, and nothing of a ref
     { numRuns: 300 },
   );
 });
+
+test("keeps rows apart whose keys are numbers, however large these are", () => {
+  const table = TABLES.taskBlocks;
+  const part = fc.oneof(fc.nat(5_000), fc.maxSafeNat());
+  const key = fc.tuple(part, part);
+  fc.assert(
+    fc.property(key, key, ([run, block], other) => {
+      const set = new WorkingSet();
+      set.loaded(table, [[run, block]], []);
+      expect(set.has(table, [run, block])).toBe(true);
+      expect(set.has(table, other)).toBe(run === other[0] && block === other[1]);
+      // Where the parts of one would run into those of the next.
+      if (run > 0) expect(set.has(table, [run - 1, block + 1_024])).toBe(false);
+      if (block >= 1_024) expect(set.has(table, [run + 1, block - 1_024])).toBe(false);
+    }),
+  );
+});

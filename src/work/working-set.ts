@@ -12,7 +12,6 @@ import {
   keyOf,
   keyText,
   type Order,
-  type Table,
 } from "../kernel/table.ts";
 import { TABLES, type TableName } from "./tables.ts";
 
@@ -27,10 +26,16 @@ export class RowsMissing {
   }
 }
 
+/** What a row is found by in memory: a number for most keys of numbers, which is found sooner than a text. */
+type RowName = string | number;
+
+/** Rows of one parent that have numbers for names. */
+const NUMBERED_PARTS = 1_024;
+
 /** A row in memory: null when it is known to be absent. */
 type Entry = {
   readonly key: Key;
-  readonly text: string;
+  readonly name: RowName;
   row: AnyRow | null;
   /** Whether the database has a row under this key. */
   stored: boolean;
@@ -40,9 +45,10 @@ type Entry = {
 /** The rows of one table that are in memory, with what was changed since the last commit. */
 class TableSet implements RowSet<AnyRow> {
   readonly table: AnyTable;
-  readonly entries = new Map<string, Entry>();
+  readonly entries = new Map<RowName, Entry>();
   readonly changed: Entry[] = [];
   readonly #owner: WorkingSet;
+  readonly #isNumbered: boolean;
   /** Answers of the database to look-ups in this transaction, by what was asked. */
   readonly #found = new Map<string, { rows: readonly AnyRow[]; limit: number }>();
   /** The last look-up that missed its answer, with the text of what was asked. */
@@ -51,39 +57,58 @@ class TableSet implements RowSet<AnyRow> {
   constructor(owner: WorkingSet, table: AnyTable) {
     this.#owner = owner;
     this.table = table;
+    const { key, cells } = table;
+    this.#isNumbered = key.length <= 2 && key.every((cell) => cells[cell] === "int");
+  }
+
+  /** The name of the row under a key. */
+  nameOf(key: Key): RowName {
+    if (!this.#isNumbered) return keyText(key);
+    const first = Number(key[0]);
+    if (key.length === 1) return first;
+    const second = Number(key[1]);
+    const name = first * NUMBERED_PARTS + second;
+    const isDistinct = second >= 0 && second < NUMBERED_PARTS && Number.isSafeInteger(name);
+    return isDistinct ? name : keyText(key);
   }
 
   get(...key: KeyPart[]): AnyRow | null {
-    const entry = this.entries.get(keyText(key));
+    const entry = this.entries.get(this.nameOf(key));
     if (entry === undefined) throw new RowsMissing([{ table: this.table, keys: [key] }], null);
     return entry.row;
   }
 
   need(keys: readonly Key[]): void {
-    const missing = keys.filter((key) => !this.entries.has(keyText(key)));
+    const missing = keys.filter((key) => !this.entries.has(this.nameOf(key)));
     if (missing.length > 0) throw new RowsMissing([{ table: this.table, keys: missing }], null);
   }
 
   put(row: AnyRow): void {
     const key = keyOf(this.table, row);
-    const entry = this.entries.get(keyText(key));
-    assert(entry !== undefined, `${this.table.name} ${keyText(key)} is read before it is written`);
+    const entry = this.entries.get(this.nameOf(key));
+    assert(
+      entry !== undefined,
+      () => `${this.table.name} ${keyText(key)} is read before it is written`,
+    );
     this.#write(entry, row);
   }
 
   insert(row: AnyRow): void {
     const key = keyOf(this.table, row);
-    const text = keyText(key);
-    const known = this.entries.get(text);
-    assert(known === undefined || known.row === null, `${this.table.name} ${text} is new`);
-    this.#write(known ?? { key, text, row: null, stored: false, changed: false }, row);
+    const name = this.nameOf(key);
+    const known = this.entries.get(name);
+    assert(
+      known === undefined || known.row === null,
+      () => `${this.table.name} ${keyText(key)} is new`,
+    );
+    this.#write(known ?? { key, name, row: null, stored: false, changed: false }, row);
   }
 
   delete(...key: KeyPart[]): void {
-    const text = keyText(key);
-    const known = this.entries.get(text);
+    const name = this.nameOf(key);
+    const known = this.entries.get(name);
     // Deleted without a look: it may be stored, so the database is told.
-    this.#write(known ?? { key, text, row: null, stored: true, changed: false }, null);
+    this.#write(known ?? { key, name, row: null, stored: true, changed: false }, null);
   }
 
   find(where: readonly Condition[], order: readonly Order[], limit: number): AnyRow[] {
@@ -119,7 +144,7 @@ class TableSet implements RowSet<AnyRow> {
   #merge(rows: readonly AnyRow[], find: Find): AnyRow[] {
     const merged: AnyRow[] = [];
     for (const row of rows) {
-      const entry = this.entries.get(keyText(keyOf(this.table, row)));
+      const entry = this.entries.get(this.nameOf(keyOf(this.table, row)));
       if (entry === undefined) merged.push(row);
       else if (!entry.changed && entry.row !== null) merged.push(entry.row);
     }
@@ -134,8 +159,8 @@ class TableSet implements RowSet<AnyRow> {
   }
 
   #write(entry: Entry, row: AnyRow | null): void {
-    const isNew = !this.entries.has(entry.text);
-    if (isNew) this.entries.set(entry.text, entry);
+    const isNew = !this.entries.has(entry.name);
+    if (isNew) this.entries.set(entry.name, entry);
     if (this.#owner.isJournaling) {
       const { row: before, changed } = entry;
       this.#owner.journal.push({ set: this, entry, row: before, changed, isNew });
@@ -201,23 +226,25 @@ export class WorkingSet {
 
   /** Whether the row is in memory, be it absent or present. */
   has(table: AnyTable, key: Key): boolean {
-    return this.#set(table).entries.has(keyText(key));
+    const set = this.#set(table);
+    return set.entries.has(set.nameOf(key));
   }
 
   /** Takes rows from the database into memory; keys without a row are known to be absent from now on. */
   loaded(table: AnyTable, keys: readonly Key[], rows: readonly AnyRow[]): void {
-    const { entries } = this.#set(table);
+    const set = this.#set(table);
+    const { entries } = set;
     for (const row of rows) {
       const key = keyOf(table, row);
-      const text = keyText(key);
-      if (entries.has(text)) continue;
-      entries.set(text, { key, text, row, stored: true, changed: false });
+      const name = set.nameOf(key);
+      if (entries.has(name)) continue;
+      entries.set(name, { key, name, row, stored: true, changed: false });
       if (table === TABLES.runs) this.#runsWeight += weightOf(row);
     }
     for (const key of keys) {
-      const text = keyText(key);
-      if (entries.has(text)) continue;
-      entries.set(text, { key, text, row: null, stored: false, changed: false });
+      const name = set.nameOf(key);
+      if (entries.has(name)) continue;
+      entries.set(name, { key, name, row: null, stored: false, changed: false });
     }
   }
 
@@ -226,13 +253,11 @@ export class WorkingSet {
     this.#set(find.table).answer(find, rows);
   }
 
-  /** The backfills and runs that the current decision changed, newest state first. */
-  touched<Row extends AnyRow>(table: Table<Row>): Row[] {
-    const seen = new Set<Entry>();
-    for (const undo of this.journal) if (undo.set.table === table) seen.add(undo.entry);
-    const rows: Row[] = [];
-    for (const { row } of seen) if (row !== null) rows.push(row as Row);
-    return rows;
+  /** The rows that the current decision changed, as they are now; one that it changed twice comes twice. */
+  *touched(): Generator<{ table: AnyTable; row: AnyRow }> {
+    for (const { set, entry } of this.journal) {
+      if (entry.row !== null) yield { table: set.table, row: entry.row };
+    }
   }
 
   /** Keeps what the current decision changed. */
@@ -246,7 +271,7 @@ export class WorkingSet {
       const undo = this.journal[index];
       if (undo === undefined) continue;
       undo.entry.row = undo.row;
-      if (undo.isNew) undo.set.entries.delete(undo.entry.text);
+      if (undo.isNew) undo.set.entries.delete(undo.entry.name);
       if (undo.entry.changed && !undo.changed) {
         undo.entry.changed = false;
         const { changed } = undo.set;
@@ -288,7 +313,7 @@ export class WorkingSet {
     const blocks = this.#set(TABLES.partitionBlocks);
     // What this commit did not change is not about to change: neighbours are made together.
     for (const entry of blocks.entries.values()) {
-      if (!entry.changed) blocks.entries.delete(entry.text);
+      if (!entry.changed) blocks.entries.delete(entry.name);
     }
     for (const set of this.#sets.values()) {
       for (const entry of set.changed) {
@@ -296,7 +321,7 @@ export class WorkingSet {
         const wasStored = entry.stored;
         entry.stored = entry.row !== null;
         const isKept = entry.row !== null && !isSettled(set.table, entry.row);
-        if (!isKept) set.entries.delete(entry.text);
+        if (!isKept) set.entries.delete(entry.name);
         if (set.table !== TABLES.runs || isKept === wasStored) continue;
         // What a run weighs never changes, and runs are never deleted.
         this.#runsWeight += weightOf(entry.row) * (isKept ? 1 : -1);
@@ -326,7 +351,7 @@ export class WorkingSet {
 
   #set(table: AnyTable): TableSet {
     const set = this.#sets.get(table.name);
-    assert(set !== undefined, `${table.name} is a table of the fold`);
+    assert(set !== undefined, () => `${table.name} is a table of the fold`);
     return set;
   }
 }

@@ -214,6 +214,17 @@ export function rowCases({ durable, place, store, ws }: Suite): void {
     expect(await count(other.ws)).toEqual(inserted);
   });
 
+  test("a refold empties tables of the only workspace that there is", async () => {
+    const changes = [changesOf(SENSOR_MESSAGES, { inserted: [message({})] })];
+    await commit(store(), ws(), { changes });
+    await store().transact(ws(), async (transaction) => {
+      await transaction.clearRows([SENSOR_MESSAGES, POOLS]);
+      await transaction.flush(flushOf({}));
+    });
+    const found = { table: SENSOR_MESSAGES, where: [], order: [], limit: 9 };
+    expect(await store().read(ws(), (reader) => reader.find(found))).toEqual([]);
+  });
+
   test("I66: a workspace sees no row of another", async () => {
     const other = await store().workspace("rival", "main");
     await commit(store(), ws(), {

@@ -39,7 +39,9 @@ describe("npm run bench", () => {
     for (const words of [["nothing-like-it"], ["refold", "nothing-like-it"]]) {
       const { code, out, complaint } = await bench(...words);
       expect({ code, out }).toEqual({ code: 2, out: "" });
-      expect(complaint).toMatch(/^No benchmark has "nothing-like-it" in its name\. There are .*\.\n$/);
+      expect(complaint).toMatch(
+        /^No benchmark has "nothing-like-it" in its name\. There are .*\.\n$/,
+      );
       expect(complaint).toContain("partitions-single, ");
     }
   });

@@ -16,7 +16,7 @@ import type { AnyRow, AnyTable, Key } from "../../kernel/table.ts";
 import { TABLES } from "../../work/tables.ts";
 import { WorkingSet } from "../../work/working-set.ts";
 import { damageRefusal } from "../../store/ledger-head.ts";
-import { addMissing } from "../commit.ts";
+import { addIfMissing } from "../commit.ts";
 import { taskOf } from "../../work/run/task-blocks.ts";
 import type { RunAssetRow, RunRow, TaskRow } from "../../work/run/rows.ts";
 import type { BackfillRow } from "../../work/backfill/rows.ts";
@@ -164,12 +164,9 @@ export class Refold {
     const firstPos = this.unwrittenFrom ?? 0;
     const missing = new Map<AnyTable, Map<string, Key>>();
     for (const event of events) {
-      const touches = foldingOf(event.type).touches(event.data, event.pos);
-      addMissing(
-        this.#set,
-        missing,
-        touches.filter((touch) => !isMadeSince(touch, firstPos)),
-      );
+      for (const touch of foldingOf(event.type).touches(event.data, event.pos)) {
+        if (!isMadeSince(touch, firstPos)) addIfMissing(this.#set, missing, touch);
+      }
     }
     for (const [table, keys] of missing) {
       const all = [...keys.values()];

@@ -80,7 +80,10 @@ function oneDimension(
 ): Keyspace {
   assert(Number.isSafeInteger(count) && count >= 0, "a count is a natural number");
   const check = (ordinal: number): void =>
-    assert(ordinal >= 0 && ordinal < count, `ordinal ${ordinal} is within ${count} partitions`);
+    assert(
+      ordinal >= 0 && ordinal < count,
+      () => `ordinal ${ordinal} is within ${count} partitions`,
+    );
   const keyAt = (ordinal: number): string => {
     check(ordinal);
     return keys.keyAt(ordinal);
@@ -333,7 +336,10 @@ export function multiKeyspace(dimensions: readonly Dimension[]): Keyspace {
   const times = dimensions.filter(({ keyspace }) => keyspace.time !== null);
 
   function ordinalsAt(ordinal: number): number[] {
-    assert(ordinal >= 0 && ordinal < count, `ordinal ${ordinal} is within ${count} partitions`);
+    assert(
+      ordinal >= 0 && ordinal < count,
+      () => `ordinal ${ordinal} is within ${count} partitions`,
+    );
     const digits: number[] = [];
     let rest = ordinal;
     for (let at = dimensions.length - 1; at >= 0; at--) {

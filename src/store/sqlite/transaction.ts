@@ -15,6 +15,7 @@ const MOVE_HEAD = "update heads set pos = ?, hash = ? where ws = ? and pos = ?";
 const OF_RUNS = "ws = ? and run_pos in (select value from json_each(?))";
 const FORGET_CHECKPOINTS = `delete from checkpoints where ${OF_RUNS}`;
 const FORGET_PROGRESS = `delete from progress where ${OF_RUNS}`;
+const OTHER_WORKSPACE = "select ws from workspaces where ws <> ? limit 1";
 const SET_FOLD_VERSION = "update heads set fold_version = ? where ws = ?";
 
 /** The inside of a commit, over the one connection that writes. */
@@ -79,8 +80,11 @@ export class SqliteTransaction extends SqliteReader implements Transaction {
 
   async clearRows(tables: readonly AnyTable[]): Promise<void> {
     this.assertOpen();
+    const isAlone = this.connection.row(OTHER_WORKSPACE, [this.ws]) === null;
     for (const { name } of tables) {
-      this.connection.run(`delete from ${SQLITE.table(name)} where ws = ?`, [this.ws]);
+      // All rows of a table go at once, without a look at each.
+      if (isAlone) this.connection.run(`delete from ${SQLITE.table(name)}`);
+      else this.connection.run(`delete from ${SQLITE.table(name)} where ws = ?`, [this.ws]);
     }
   }
 

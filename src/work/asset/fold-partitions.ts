@@ -24,6 +24,8 @@ type AttemptChange = {
 export class BlockChanges {
   readonly #rows: Rows;
   readonly #edits = new Map<string, BlockEdit>();
+  /** The block that was changed last: the next partition is mostly in it, too. */
+  #last: BlockEdit | null = null;
 
   constructor(rows: Rows) {
     this.#rows = rows;
@@ -32,12 +34,14 @@ export class BlockChanges {
   /** The block of a partition, to be changed. */
   of(assetKey: string, key: string): BlockEdit {
     const block = blockOf(key);
+    if (this.#last?.isOf(assetKey, block) === true) return this.#last;
     const name = keyText([assetKey, block]);
     let edit = this.#edits.get(name);
     if (edit === undefined) {
       edit = new BlockEdit(assetKey, block, this.#rows.partitionBlocks.get(assetKey, block));
       this.#edits.set(name, edit);
     }
+    this.#last = edit;
     return edit;
   }
 
@@ -74,12 +78,10 @@ export function recordAttempts(
     pos: change.pos,
     code_version,
   };
-  const attempts = new Map<string, EndedAttempt>();
+  let last: EndedAttempt | null = null;
   const attemptWith = (outcome: AttemptOutcome, checks: CheckVerdict | undefined): EndedAttempt => {
-    const name = `${outcome} ${checks}`;
-    const attempt = attempts.get(name) ?? { ...common, outcome, checks };
-    attempts.set(name, attempt);
-    return attempt;
+    if (last?.outcome !== outcome || last.checks !== checks) last = { ...common, outcome, checks };
+    return last;
   };
   const verdicts =
     result.checks === undefined ? [] : checkVerdicts(result.checks, result.partition_keys.length);

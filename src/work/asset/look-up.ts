@@ -109,7 +109,10 @@ export function assetNotFound(assetKey: string): PawlError {
 
 /** The asset spec under a hash that some row pinned. */
 export function pinnedSpec(rows: Rows, specHash: string): AssetSpec {
-  const { body } = present(rows.specs.get(specHash), `spec ${specHash} is kept while referenced`);
+  const { body } = present(
+    rows.specs.get(specHash),
+    () => `spec ${specHash} is kept while referenced`,
+  );
   if (body.kind !== "asset") throw new PawlError("ASSET_NOT_FOUND", `${specHash} is no asset.`);
   return body;
 }
@@ -122,7 +125,10 @@ export type WorkSpec = Pick<
 
 /** The spec of a task of an asset, a sync or a step on shards, under a hash that some row pinned. */
 export function pinnedWork(rows: Rows, specHash: string): WorkSpec {
-  const { body } = present(rows.specs.get(specHash), `spec ${specHash} is kept while referenced`);
+  const { body } = present(
+    rows.specs.get(specHash),
+    () => `spec ${specHash} is kept while referenced`,
+  );
   if (body.kind === "sync") return { ...body, retry: boundedRetry(body), batch: false };
   return body.kind === "shards" ? { ...body, batch: false } : pinnedSpec(rows, specHash);
 }
@@ -135,7 +141,10 @@ function boundedRetry({ retry, abandon_after: most }: SyncSpec): SyncSpec["retry
 
 /** The spec of a sync under a hash that some row pinned. */
 export function pinnedSync(rows: Rows, specHash: string): SyncSpec {
-  const { body } = present(rows.specs.get(specHash), `spec ${specHash} is kept while referenced`);
+  const { body } = present(
+    rows.specs.get(specHash),
+    () => `spec ${specHash} is kept while referenced`,
+  );
   if (body.kind !== "sync") throw new PawlError("SYNC_NOT_FOUND", `${specHash} is no sync.`);
   return body;
 }
@@ -161,7 +170,7 @@ const KEYS_LOADED = 500;
 function keyAt(rows: Rows, name: string, ordinal: number): string {
   try {
     const row = rows.dynamicKeys.get(name, ordinal);
-    return present(row, `${name} has the key ${ordinal}`).partition_key;
+    return present(row, () => `${name} has the key ${ordinal}`).partition_key;
   } catch (error) {
     if (error instanceof RowsMissing) needNeighbours(rows, name, ordinal);
     throw error;

@@ -300,8 +300,8 @@ export class BlockEdit {
   readonly #block: string;
   readonly #digits: Digits | null;
   /** What keys of a bucket have beyond its prefix, in the order they came. */
-  readonly #keys: string[];
-  readonly #placesOfKeys: Map<string, number>;
+  readonly #keys: string[] = [];
+  readonly #placesOfKeys = new Map<string, number>();
   readonly #attempts: BlockAttempt[];
   /** The last attempt and the last success at each place; -1 for none. */
   readonly #last: number[] = [];
@@ -313,15 +313,18 @@ export class BlockEdit {
     this.#assetKey = assetKey;
     this.#block = block;
     this.#digits = digitsOf(block);
-    this.#keys = [...(row?.keys ?? [])];
-    this.#placesOfKeys = new Map(this.#keys.map((key, place) => [key, place]));
-    this.#attempts = [...(row?.attempts ?? [])];
+    for (const key of row?.keys ?? []) this.#placesOfKeys.set(key, this.#keys.push(key) - 1);
+    this.#attempts = row === null ? [] : row.attempts.slice();
     const size = this.#digits === null ? this.#keys.length : 10 ** this.#digits.count;
     for (let place = 0; place < size; place++) {
       this.#last.push(-1);
       this.#made.push(-1);
     }
     if (row !== null) this.#read(row);
+  }
+
+  isOf(assetKey: string, block: string): boolean {
+    return this.#block === block && this.#assetKey === assetKey;
   }
 
   #read({ places, metadata }: PartitionBlockRow): void {
@@ -353,7 +356,9 @@ export class BlockEdit {
     if (attempt.outcome !== "SUCCEEDED") return "nothing";
     this.#made[place] = index;
     const wasApart = this.#metadata[place] === APART;
-    this.#metadata[place] = metadata?.isApart === true ? APART : metadata?.value;
+    const kept = metadata?.isApart === true ? APART : metadata?.value;
+    // Where no partition of a block says anything there is nothing to go through at the end.
+    if (kept !== undefined || this.#metadata.length > place) this.#metadata[place] = kept;
     if (metadata?.isApart === true) return "made, apart";
     return wasApart ? "made, no longer apart" : "made";
   }
@@ -410,10 +415,21 @@ export class BlockEdit {
     const isTried = (_key: string, place: number): boolean => (this.#last[place] ?? -1) >= 0;
     const keys = this.#digits === null ? this.#keys.filter(isTried).toSorted(compareText) : null;
     const size = keys?.length ?? this.#last.length;
+    const sources = keys?.map((key) => this.#placesOfKeys.get(key) ?? -1) ?? null;
     for (let place = 0; place < size; place++) {
-      const from = keys === null ? place : (this.#placesOfKeys.get(keys[place] ?? "") ?? place);
-      const last = this.#last[from] ?? -1;
-      if (last >= 0) writer.add(place, last, this.#made[from] ?? -1, this.#metadata[from]);
+      const first = place;
+      const last = this.#last[sources?.[first] ?? first] ?? -1;
+      const made = this.#made[sources?.[first] ?? first] ?? -1;
+      for (; place + 1 < size; place++) {
+        const next = sources?.[place + 1] ?? place + 1;
+        if (this.#last[next] !== last || this.#made[next] !== made) break;
+      }
+      if (last >= 0) writer.add(first, place, last, made);
+    }
+    for (let place = 0; this.#metadata.length > 0 && place < size; place++) {
+      const source = sources?.[place] ?? place;
+      const value = this.#metadata[source];
+      if (value !== undefined && (this.#last[source] ?? -1) >= 0) writer.addMetadata(place, value);
     }
     const { tried, materialized, failing, failed, attempts, places, metadata } = writer;
     return {
@@ -431,7 +447,7 @@ export class BlockEdit {
   }
 }
 
-/** Writes the places of a block in order, with the attempts that they need and no others. */
+/** Writes the stretches of a block in order, with the attempts that they need and no others. */
 class BlockWriter {
   readonly attempts: BlockAttempt[] = [];
   readonly places: number[] = [];
@@ -448,21 +464,17 @@ class BlockWriter {
     this.#old = attempts;
   }
 
-  add(place: number, oldLast: number, oldMade: number, metadata: Kept): void {
+  /** Adds neighbouring places that have everything but their metadata in common. */
+  add(first: number, to: number, oldLast: number, oldMade: number): void {
     const last = this.#indexOf(oldLast);
     const made = oldMade < 0 ? -1 : this.#indexOf(oldMade);
     const isFailing = this.attempts[last]?.[4] === "FAILED";
-    this.tried += 1;
-    if (made >= 0) this.materialized += 1;
-    if (isFailing) this.failing += 1;
-    if (isFailing && made < 0) this.failed += 1;
-    const { places } = this;
-    const end = places.length;
-    const isNext =
-      places[end - 3] === place - 1 && places[end - 2] === last && places[end - 1] === made;
-    if (isNext) places[end - 3] = place;
-    else places.push(place, place, last, made);
-    if (metadata !== undefined) this.#addMetadata(place, metadata);
+    const count = to - first + 1;
+    this.tried += count;
+    if (made >= 0) this.materialized += count;
+    if (isFailing) this.failing += count;
+    if (isFailing && made < 0) this.failed += count;
+    this.places.push(first, to, last, made);
   }
 
   #indexOf(old: number): number {
@@ -473,7 +485,7 @@ class BlockWriter {
     return index;
   }
 
-  #addMetadata(place: number, value: Json | typeof APART): void {
+  addMetadata(place: number, value: Json | typeof APART): void {
     const last = this.metadata.at(-1);
     if (last?.[1] === place - 1 && isSameValue(this.#lastValue, value)) last[1] = place;
     else this.metadata.push(value === APART ? [place, place] : [place, place, value]);

@@ -15,7 +15,7 @@ import {
 
 /** A backfill that an event is about, which therefore exists. */
 export function backfillOf(rows: Rows, backfillId: string): BackfillRow {
-  return present(rows.backfills.get(backfillId), `backfill ${backfillId} exists`);
+  return present(rows.backfills.get(backfillId), () => `backfill ${backfillId} exists`);
 }
 
 /** Whether a backfill has ended. */
@@ -51,14 +51,14 @@ export function pendingPartitions(backfill: BackfillRow): number {
 export function putBackfill(rows: Rows, backfill: BackfillRow): void {
   assert(
     backfill.chunks_planned >= 0 && backfill.chunks_running >= 0 && pendingChunks(backfill) >= 0,
-    `the chunks of ${backfill.backfill_id} add up`,
+    () => `the chunks of ${backfill.backfill_id} add up`,
   );
   assert(
     backfill.partitions_planned >= 0 &&
       backfill.partitions_running >= 0 &&
       backfill.partitions_failed >= 0 &&
       pendingPartitions(backfill) >= 0,
-    `the partitions of ${backfill.backfill_id} add up`,
+    () => `the partitions of ${backfill.backfill_id} add up`,
   );
   rows.backfills.put(backfill);
 }
@@ -89,7 +89,7 @@ const backfillCreated: Folding<"BackfillCreated"> = {
     assert(rows.backfills.get(data.backfill_id) === null, "a backfill is created once");
     if (request !== null) {
       const known = rows.requestKeys.get(request.request_key);
-      assert(known === null, `the request ${request.request_key} makes backfills once`);
+      assert(known === null, () => `the request ${request.request_key} makes backfills once`);
       rows.requestKeys.put(request);
     }
     rows.backfills.put({
@@ -158,14 +158,15 @@ const chunkPlanned: Folding<"BackfillChunkPlanned"> = {
     const { backfill_id, chunk_index, generation, parts, partitions } = data;
     const backfill = backfillOf(rows, backfill_id);
     const before = rows.chunks.get(backfill_id, chunk_index);
-    assert(backfill.state === "RUNNING", `${backfill_id} is running when a chunk is planned`);
-    assert(backfill.window_open === 1, `the window of ${backfill_id} is open`);
+    assert(backfill.state === "RUNNING", () => `${backfill_id} is running when a chunk is planned`);
+    assert(backfill.window_open === 1, () => `the window of ${backfill_id} is open`);
     assert(
       backfill.chunks_planned + backfill.chunks_running < backfill.max_concurrent_runs,
-      `${backfill_id} has room for another chunk`,
+      () => `${backfill_id} has room for another chunk`,
     );
     const isTile = chunk_index >= backfill.base_chunks;
-    if (isTile) assert(before?.state === "PENDING", `tile ${chunk_index} waits to be planned`);
+    if (isTile)
+      assert(before?.state === "PENDING", () => `tile ${chunk_index} waits to be planned`);
     else assert(before === null && chunk_index === backfill.next_chunk, "chunks come in order");
     rows.chunks.put({
       ...NEW_CHUNK,
@@ -239,7 +240,7 @@ const backfillStateChanged: Folding<"BackfillStateChanged"> = {
   touches: ({ backfill_id }) => [["backfills", [backfill_id]]],
   apply(rows, { data, pos, occurred_at }) {
     const before = backfillOf(rows, data.backfill_id);
-    assert(before.state === data.from_state, `${data.backfill_id} is ${data.from_state}`);
+    assert(before.state === data.from_state, () => `${data.backfill_id} is ${data.from_state}`);
     assert(data.state_version === before.state_version + 1, "state versions grow by one");
     const ended = isTerminalBackfill(data.to_state);
     const after: BackfillRow = {
@@ -256,7 +257,7 @@ const backfillStateChanged: Folding<"BackfillStateChanged"> = {
     if (ended) {
       assert(
         before.chunks_planned === 0 && before.chunks_running === 0,
-        `${data.backfill_id} ends when no chunk is active`,
+        () => `${data.backfill_id} ends when no chunk is active`,
       );
       // What was never planned will not be: it counts as cancelled.
       after.chunks_cancelled += pendingChunks(before);

@@ -62,7 +62,7 @@ class RunChange {
   }
 
   task(taskKey: number): TaskRow {
-    return present(this.tasks.get(taskKey), `task ${taskKey} exists`);
+    return present(this.tasks.get(taskKey), () => `task ${taskKey} exists`);
   }
 
   /** Counts a running task of the asset in (1) or out (-1). */
@@ -103,7 +103,7 @@ class RunChange {
     }
     for (const [pool, by] of this.pools) {
       const running = (this.rows.pools.get(pool)?.running ?? 0) + by;
-      assert(running >= 0, `the tasks of pool ${pool} add up`);
+      assert(running >= 0, () => `the tasks of pool ${pool} add up`);
       this.rows.pools.put({ pool, running });
     }
     for (const asset_key of this.made) {
@@ -119,10 +119,12 @@ class RunChange {
 }
 
 function touchesOfAssets(runPos: number, assets: readonly AssetRef[]): Touch[] {
-  return assets.flatMap(({ asset_index, pool }): Touch[] => [
-    ["runAssets", [runPos, asset_index]],
-    ...(pool === null ? [] : [["pools", [pool]] as const]),
-  ]);
+  const touches: Touch[] = [];
+  for (const { asset_index, pool } of assets) {
+    touches.push(["runAssets", [runPos, asset_index]]);
+    if (pool !== null) touches.push(["pools", [pool]]);
+  }
+  return touches;
 }
 
 function touchesOfTasks(runPos: number, entry: { task_key: number; count?: number | undefined }) {
@@ -149,7 +151,7 @@ const tasksStarted: Folding<"TasksStarted"> = {
         const task = change.task(taskKey);
         assert(
           task.state === "READY" || task.state === "RETRY_WAIT",
-          `task ${taskKey} is free when it starts`,
+          () => `task ${taskKey} is free when it starts`,
         );
         assert(started.attempt === task.attempt + 1, "each attempt has the next number");
         change.leave(task, asset);
@@ -233,11 +235,12 @@ function applyResult(change: RunChange, result: TaskResultField): void {
   const task = change.task(result.task_key);
   const asset = change.asset(result.asset_index);
   const wasRunning = task.state === "RUNNING";
-  assert(task.attempt === result.attempt, `attempt ${result.attempt} is the current one`);
+  assert(task.attempt === result.attempt, () => `attempt ${result.attempt} is the current one`);
   change.leave(task, asset);
 
-  const exceptions = new Map((result.exceptions ?? []).map((item) => [item.index, item]));
-  const failed = [...exceptions.values()].filter((item) => item.outcome === "FAILED").length;
+  const exceptions = exceptionsOf(result);
+  let failed = 0;
+  for (const { outcome } of exceptions.values()) if (outcome === "FAILED") failed += 1;
   const skipped = exceptions.size - failed;
   // A task that was given back was not tried: its partitions are as they were.
   if (wasRunning && result.released !== true) recordAttempts(change, task, result, exceptions);
@@ -260,6 +263,16 @@ function applyResult(change: RunChange, result: TaskResultField): void {
     release(change, task_key, asset_index, result.task_key);
   }
   for (const skip of result.skips ?? []) skipTask(change, skip, result);
+}
+
+type Exceptions = ReadonlyMap<number, NonNullable<TaskResultField["exceptions"]>[number]>;
+
+/** Most results have none. */
+const NO_EXCEPTIONS: Exceptions = new Map();
+
+function exceptionsOf({ exceptions }: TaskResultField): Exceptions {
+  if (exceptions === undefined) return NO_EXCEPTIONS;
+  return new Map(exceptions.map((item) => [item.index, item]));
 }
 
 /** What a task that failed for good failed with: as a whole, or in the first of its partitions. */
@@ -377,7 +390,7 @@ function skipTask(
   result: TaskResultField,
 ): void {
   const task = change.task(task_key);
-  assert(task.state === "WAITING", `task ${task_key} waits when its upstream fails`);
+  assert(task.state === "WAITING", () => `task ${task_key} waits when its upstream fails`);
   change.run.tasks_waiting -= 1;
   change.run.tasks_skipped += 1;
   // Of an asset that is made from its own earlier partitions, the one that all that follows waited for.

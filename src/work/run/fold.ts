@@ -10,12 +10,17 @@ import { type ExpandedTask, expandTasks, indexesOf, isWhole } from "./tasks.ts";
 
 /** The rows of a run, and of what it is part of. */
 export function touchesOfRun(ref: RunRef): Touch[] {
-  return [["runs", [ref.run_pos]], ...KINDS.flatMap(({ runs }) => runs.touches?.(ref) ?? [])];
+  const touches: Touch[] = [["runs", [ref.run_pos]]];
+  for (const { runs } of KINDS) {
+    const own = runs.touches?.(ref);
+    if (own !== undefined) for (const touch of own) touches.push(touch);
+  }
+  return touches;
 }
 
 /** A run that an event is about, which therefore exists. */
 export function runOf(rows: Rows, runPos: number): RunRow {
-  return present(rows.runs.get(runPos), `run ${runPos} exists`);
+  return present(rows.runs.get(runPos), () => `run ${runPos} exists`);
 }
 
 const runRequested: Folding<"RunRequested"> = {
@@ -189,7 +194,7 @@ const runStarted: Folding<"RunStarted"> = {
   apply(rows, event) {
     const { data, pos, occurred_at } = event;
     const run = runOf(rows, data.run_pos);
-    assert(run.state === "PENDING", `${run.run_id} is pending when it starts`);
+    assert(run.state === "PENDING", () => `${run.run_id} is pending when it starts`);
     rows.runs.put({ ...run, state: "RUNNING", started_at: occurred_at, row_version: pos });
     for (const { runs } of KINDS) runs.runStarted?.(rows, event);
   },
@@ -200,7 +205,7 @@ const runCancelRequested: Folding<"RunCancelRequested"> = {
   touches: ({ run_pos }) => [["runs", [run_pos]]],
   apply(rows, { data, pos, occurred_at }) {
     const run = runOf(rows, data.run_pos);
-    assert(run.finished_at === null, `${run.run_id} has not ended when it is cancelled`);
+    assert(run.finished_at === null, () => `${run.run_id} has not ended when it is cancelled`);
     rows.runs.put({
       ...run,
       cancel_requested_at: occurred_at,
@@ -220,10 +225,10 @@ const runFinished: Folding<"RunFinished"> = {
   apply(rows, event) {
     const { data, pos, occurred_at } = event;
     const run = runOf(rows, data.run_pos);
-    assert(run.finished_at === null, `${run.run_id} ends once`);
+    assert(run.finished_at === null, () => `${run.run_id} ends once`);
     assert(
       run.tasks_waiting + run.tasks_ready + run.tasks_running + run.tasks_retry_wait === 0,
-      `${run.run_id} ends when all its tasks have ended`,
+      () => `${run.run_id} ends when all its tasks have ended`,
     );
     rows.runs.put({ ...run, state: data.outcome, finished_at: occurred_at, row_version: pos });
     deleteTasks(rows, data.run_pos, data.task_count);

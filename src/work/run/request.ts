@@ -183,6 +183,8 @@ export type ExistingRun = Pick<
 export function requestRun(input: RunRequestInput): Decide<RunRequestResult> {
   return (rows, context) => {
     const runKey = runKeyOf(input);
+    // Before anything is reckoned: a decision that misses a row begins anew once it is there.
+    rows.runKeys.need([[runKey]]);
     const assets = inOrder(assetsToMake(rows, input.assets));
     const keyspace = keyspaceOfRun(rows, assets, context.now);
     const partitions = partitionsOf(assets, input.partition_keys ?? null, keyspace);

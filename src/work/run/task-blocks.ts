@@ -103,7 +103,9 @@ function rowOf(
   taskKey: number,
   status: TaskStatus,
 ): TaskRow {
-  const group = groups.find(([, to]) => taskKey <= to) as TaskGroup;
+  let at = 0;
+  while (taskKey > (groups[at]?.[1] ?? taskKey)) at++;
+  const group = groups[at] as TaskGroup;
   const own = apart?.[taskKey];
   // Spelt out: this runs for every task that is looked at.
   return {
@@ -147,22 +149,40 @@ function statusOf(task: TaskRow): TaskStatus {
   ];
 }
 
-function isSameStatus(one: TaskStatus, other: TaskStatus): boolean {
-  for (let at = 0; at < one.length; at++) if (one[at] !== other[at]) return false;
-  return true;
+/** Whether a task has this status; spelt out, as it is asked for every task that changes. */
+function hasStatus(task: TaskRow, status: TaskStatus): boolean {
+  return (
+    status[0] === task.state &&
+    status[1] === task.attempt &&
+    status[2] === task.failures &&
+    status[3] === task.lost_attempts &&
+    status[4] === task.lost_pos &&
+    status[5] === task.worker_id &&
+    status[6] === task.claimed_by &&
+    status[7] === task.started_at &&
+    status[8] === task.started_pos &&
+    status[9] === task.retry_at &&
+    status[10] === task.finished_at
+  );
 }
 
 /** What only few tasks have; null for a task that has nothing of it. */
 function apartOf(task: TaskRow): TaskApart | null {
   const { unmet, downstream, error, remaining, skipped } = task;
-  const apart: TaskApart = {
+  const isPlain =
+    unmet === null &&
+    downstream === null &&
+    error === null &&
+    remaining === null &&
+    skipped === null;
+  if (isPlain) return null;
+  return {
     ...(unmet === null ? {} : { unmet }),
     ...(downstream === null ? {} : { downstream }),
     ...(error === null ? {} : { error }),
     ...(remaining === null ? {} : { remaining }),
     ...(skipped === null ? {} : { skipped }),
   };
-  return Object.keys(apart).length === 0 ? null : apart;
 }
 
 /** A block that is being changed: tasks are put one by one, and the row is made at the end. */
@@ -206,18 +226,18 @@ export class TaskBlockEdit {
   /** Writes over a task, or over the next one. */
   put(task: TaskRow): void {
     this.#isChanged = true;
-    this.#places[task.task_key - this.#block * BLOCK_TASKS] = this.#indexOf(statusOf(task));
+    this.#places[task.task_key - this.#block * BLOCK_TASKS] = this.#indexOf(task);
     const apart = apartOf(task);
     if (apart === null && this.#apart?.[task.task_key] === undefined) return;
     const { [task.task_key]: _, ...others } = this.#apart ?? {};
     this.#apart = apart === null ? others : { ...others, [task.task_key]: apart };
   }
 
-  #indexOf(status: TaskStatus): number {
+  #indexOf(task: TaskRow): number {
     for (let index = this.#states.length - 1; index >= 0; index--) {
-      if (isSameStatus(this.#states[index] as TaskStatus, status)) return index;
+      if (hasStatus(task, this.#states[index] as TaskStatus)) return index;
     }
-    return this.#states.push(status) - 1;
+    return this.#states.push(statusOf(task)) - 1;
   }
 
   /** The row as it is now; null when nothing changed. */
@@ -228,7 +248,8 @@ export class TaskBlockEdit {
     const places: number[] = [];
     const held: HeldStretch[] = [];
     let failed = 0;
-    for (const [place, old] of this.#places.entries()) {
+    for (let place = 0; place < this.#places.length; place++) {
+      const old = this.#places[place] ?? 0;
       let index = indexes[old];
       if (index === undefined) {
         index = states.push(this.#states[old] as TaskStatus) - 1;
@@ -307,8 +328,10 @@ export class TaskChanges {
 
   #writeRetry({ run_pos, task_key, asset_key, state, retry_at }: TaskRow): void {
     const { taskRetries } = this.#rows;
-    const before = taskOf(this.#rows, run_pos, task_key);
-    if (before?.state === "RETRY_WAIT") taskRetries.delete(run_pos, task_key);
+    const block = this.#rows.taskBlocks.get(run_pos, blockOfTask(task_key));
+    const place = task_key % BLOCK_TASKS;
+    if (block !== null && statusAt(block, place)?.[0] === "RETRY_WAIT")
+      taskRetries.delete(run_pos, task_key);
     if (state !== "RETRY_WAIT" || retry_at === null) return;
     taskRetries.insert({ run_pos, task_key, asset_key, retry_at });
   }
