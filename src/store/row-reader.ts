@@ -1,6 +1,15 @@
 import { canonicalJson, documentText } from "../kernel/canonical.ts";
 import { assert, present } from "../kernel/errors.ts";
-import type { AnyRow, AnyTable, CellKind, Condition, Find, Key, Table } from "../kernel/table.ts";
+import type {
+  AnyRow,
+  AnyTable,
+  CellKind,
+  Condition,
+  Find,
+  Key,
+  KeyPart,
+  Table,
+} from "../kernel/table.ts";
 import type { EventFilter, RecordedEvent } from "../work/envelope.ts";
 import {
   ANSWERS,
@@ -25,6 +34,7 @@ import type {
   Probe,
   ProbeKind,
   Reader,
+  RowTexts,
   RunLogFilter,
   RunLogSize,
   TokenRow,
@@ -44,6 +54,7 @@ export abstract class StatementReader implements Reader {
   abstract load<Row extends AnyRow>(table: Table<Row>, keys: readonly Key[]): Promise<Row[]>;
   abstract find<Row extends AnyRow>(find: Find<Row>): Promise<Row[]>;
   abstract findCells(find: Find, cells: readonly string[]): Promise<CellValue[][]>;
+  abstract findTexts(find: Find): Promise<RowTexts>;
   abstract countBy(
     table: AnyTable,
     where: readonly Condition[],
@@ -236,6 +247,10 @@ export type RowCodec<Row extends AnyRow = AnyRow> = {
   readonly kinds: readonly CellKind[];
   /** Where the cells are that may be long. */
   readonly long: readonly number[];
+  /** Where the cells of the key are. */
+  readonly key: readonly number[];
+  /** The places of the cells in the order of their names, each with what is before it in a canonical text. */
+  readonly written: readonly (readonly [place: number, before: string])[];
 };
 
 const codecs = new WeakMap<AnyTable, RowCodec>();
@@ -247,7 +262,11 @@ export function rowCodec<Row extends AnyRow>(table: Table<Row>): RowCodec<Row> {
   const kinds: CellKind[] = Object.values(table.cells);
   const names = Object.keys(table.cells);
   const long = (table.long ?? []).map((name) => names.indexOf(name));
-  const codec = { table, names, kinds, long };
+  const key = table.key.map((name) => names.indexOf(name));
+  const written = names
+    .toSorted((one, other) => (one < other ? -1 : 1))
+    .map((name, at) => [names.indexOf(name), `${at === 0 ? "{" : ","}"${name}":`] as const);
+  const codec = { table, names, kinds, long, key, written };
   codecs.set(table, codec);
   return codec;
 }
@@ -274,6 +293,30 @@ const LENGTH_KEPT = 500;
 export function encoded(kind: CellKind, value: unknown): StoredValue {
   if (kind !== "json" || value === null) return value as StoredValue;
   return typeof value === "object" ? documentText(value, LENGTH_KEPT) : canonicalJson(value);
+}
+
+/** The rows of a look-up in canonical form: documents are kept in it, so that none has to be read. */
+export function rowTexts(codec: RowCodec, rows: readonly (readonly unknown[])[]): RowTexts {
+  const texts = rows.map((values) => rowText(codec, values));
+  const last = rows.at(-1);
+  // Cells of keys are texts and integers.
+  const lastKey = last === undefined ? null : codec.key.map((place) => last[place] as KeyPart);
+  return { texts, lastKey };
+}
+
+function rowText({ table, names, kinds, written }: RowCodec, values: readonly unknown[]): string {
+  let text = "";
+  for (const [place, before] of written) {
+    const value = values[place];
+    const kind = kinds[place];
+    const isNumber = typeof value === "number";
+    assert(
+      value === null || (kind === "int" ? isNumber : typeof value === "string"),
+      () => `${table.name}.${names[place]} is of its kind`,
+    );
+    text += before + (kind === "text" ? JSON.stringify(value) : String(value));
+  }
+  return `${text}}`;
 }
 
 /** The row of a table whose values stand in `values` in the order of the cells. */

@@ -183,6 +183,9 @@ export type Sample = { series: string; at: number; value: number };
 /** A bucket of a series: when it begins, and what it holds. */
 export type SamplePoint = [at: number, value: number];
 
+/** Rows in canonical form; the key of the last is null where there is none. */
+export type RowTexts = { texts: string[]; lastKey: Key | null };
+
 /** The value of a cell that is no document. */
 export type CellValue = string | number | null;
 
@@ -197,6 +200,8 @@ export interface Reader {
   find<Row extends AnyRow>(find: Find<Row>): Promise<Row[]>;
   /** As `find`, but only these cells, as arrays: for very many rows, best along an index of them. */
   findCells(find: Find, cells: readonly string[]): Promise<CellValue[][]>;
+  /** The canonical texts of rows, as `canonicalJson` writes them, and the key of the last. */
+  findTexts(find: Find): Promise<RowTexts>;
   countBy(
     table: AnyTable,
     where: readonly Condition[],

@@ -1,4 +1,6 @@
 import { describe, expect, test } from "vitest";
+import { canonicalJson } from "../../src/kernel/canonical.ts";
+import { RUNS } from "../../src/work/run/rows.ts";
 import { TABLES } from "../../src/work/tables.ts";
 import { SENSOR_MESSAGES, type SensorMessageRow } from "../../src/work/sensor/rows.ts";
 import {
@@ -10,8 +12,9 @@ import {
   compareRows,
   compareText,
   fulfils,
+  keyOf,
 } from "../../src/kernel/table.ts";
-import { changesOf, commit, message } from "./builders.ts";
+import { changesOf, commit, filledRow, message } from "./builders.ts";
 import type { Suite } from "./store-conformance.ts";
 
 /** Keys whose order by code points differs from JavaScript's, from a dictionary's and by length. */
@@ -129,6 +132,27 @@ export function lookUpCases({ store, ws }: Suite): void {
     const values = await store().read(ws(), (reader) => reader.findCells(found, cells));
     const rows = expected({ where, order: BACKWARDS }).slice(0, 5);
     expect(values).toEqual(rows.map((row) => cells.map((cell) => row[cell])));
+  });
+
+  test("gives texts of rows in their canonical form, and the key to go on behind", async () => {
+    await insert(ROWS);
+    const payload = { text: "🙂 line\n", empty: {}, list: [null, -0.5, "\u0001"], a: true };
+    await insert([message({ sensor_id: "texts", payload })]);
+    const partition_keys = Array.from({ length: 1_000 }, (_, at) => `customer=é${at},hour=7`);
+    const runs = [filledRow(RUNS, 1), { ...filledRow(RUNS, 2), partition_keys }];
+    await commit(store(), ws(), { changes: [changesOf(RUNS, { inserted: runs })] });
+    const where: Condition[] = [{ cell: "sensor_id", is: "=", value: "nobody" }];
+    for (const found of [
+      { table: SENSOR_MESSAGES, where: [], order: BACKWARDS, limit: 100 },
+      { table: SENSOR_MESSAGES, where, order: BY_KEY, limit: 100 },
+      { table: RUNS, where: [], order: [{ cell: "run_pos" }], limit: 100 },
+    ]) {
+      const { texts, lastKey } = await store().read(ws(), (reader) => reader.findTexts(found));
+      const rows: AnyRow[] = await store().read(ws(), (reader) => reader.find<AnyRow>(found));
+      expect(texts).toEqual(rows.map(canonicalJson));
+      const last = rows.at(-1);
+      expect(lastKey).toEqual(last === undefined ? null : keyOf(found.table, last));
+    }
   });
 
   test("hands out no cells by themselves that may be kept compressed, or are documents", async () => {

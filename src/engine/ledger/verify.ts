@@ -2,7 +2,7 @@ import { createHash, hash as nodeDigest } from "node:crypto";
 import { canonicalJson, type Hash } from "../../kernel/canonical.ts";
 import { PawlError } from "../../kernel/errors.ts";
 import type { Instant } from "../../kernel/instant.ts";
-import { type AnyRow, type AnyTable, type Key, keyOf } from "../../kernel/table.ts";
+import type { AnyTable, Key } from "../../kernel/table.ts";
 import { openSqliteStore } from "../../store/sqlite/store.ts";
 import type {
   AcceptedFault,
@@ -220,17 +220,12 @@ async function tableHash(reader: Reader, table: AnyTable): Promise<string> {
   for (;;) {
     const { limit } = size;
     const where = after === null ? [] : [{ cells: table.key, is: "after", key: after } as const];
-    const rows: AnyRow[] = await reader.find({ table, where, order, limit });
-    let bytes = 0;
-    for (const row of rows) {
-      const text = `${canonicalJson(row)}\n`;
-      bytes += text.length;
-      digest.update(text);
-    }
-    size.read(rows.length, bytes);
-    const last = rows.at(-1);
-    if (rows.length < limit || last === undefined) return digest.digest("hex");
-    after = keyOf(table, last);
+    const { texts, lastKey } = await reader.findTexts({ table, where, order, limit });
+    if (texts.length > 0) digest.update(`${texts.join("\n")}\n`);
+    const bytes = texts.reduce((sum, text) => sum + text.length + 1, 0);
+    size.read(texts.length, bytes);
+    if (texts.length < limit || lastKey === null) return digest.digest("hex");
+    after = lastKey;
   }
 }
 

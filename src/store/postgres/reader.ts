@@ -15,10 +15,11 @@ import {
   decodeCounts,
   decodeRow,
   rowCodec,
+  rowTexts,
   StatementReader,
 } from "../row-reader.ts";
 import { cellList, countStatement, findStatement, quotedName } from "../statements.ts";
-import type { CellValue, GroupCount, Head, WorkspaceId } from "../store.ts";
+import type { CellValue, GroupCount, Head, RowTexts, WorkspaceId } from "../store.ts";
 import { arrayText, arrayType, type Connection, POSTGRES } from "./connection.ts";
 
 /** How many times as many rows as asked for may be looked up to have the faster statement. */
@@ -76,6 +77,12 @@ export class PostgresReader extends StatementReader {
     const codec = rowCodec(find.table);
     const rows = await this.connection.rows(sql, parameters);
     return rows.map((values) => decodeRow(codec, values));
+  }
+
+  async findTexts(find: Find): Promise<RowTexts> {
+    await this.settle();
+    const { sql, parameters } = findStatement(POSTGRES, this.ws, find);
+    return rowTexts(rowCodec(find.table), await this.connection.rows(sql, parameters));
   }
 
   async findCells(find: Find, cells: readonly string[]): Promise<CellValue[][]> {

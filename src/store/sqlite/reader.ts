@@ -6,10 +6,11 @@ import {
   decodeRow,
   type RowCodec,
   rowCodec,
+  rowTexts,
   StatementReader,
 } from "../row-reader.ts";
 import { cellList, countStatement, findStatement, keyEquals } from "../statements.ts";
-import type { CellValue, GroupCount, Head, WorkspaceId } from "../store.ts";
+import type { CellValue, GroupCount, Head, RowTexts, WorkspaceId } from "../store.ts";
 import { Connection, SQLITE } from "./connection.ts";
 import { textKept } from "./long-text.ts";
 
@@ -60,6 +61,15 @@ export class SqliteReader extends StatementReader {
     return this.connection.rows(sql, parameters).map((values) => rowKept(codec, values));
   }
 
+  async findTexts(find: Find): Promise<RowTexts> {
+    this.assertOpen();
+    const { sql, parameters } = findStatement(SQLITE, this.ws, find);
+    const codec = rowCodec(find.table);
+    const rows = this.connection.rows(sql, parameters);
+    for (const values of rows) expand(codec, values);
+    return rowTexts(codec, rows);
+  }
+
   async findCells(find: Find, cells: readonly string[]): Promise<CellValue[][]> {
     this.assertOpen();
     assertPlainCells(find.table, cells);
@@ -80,11 +90,16 @@ export class SqliteReader extends StatementReader {
 
 /** The row whose values the database keeps. */
 function rowKept<Row extends AnyRow>(codec: RowCodec<Row>, values: unknown[]): Row {
-  for (const at of codec.long) {
+  expand(codec, values);
+  return decodeRow(codec, values);
+}
+
+/** Puts long texts in the place of what is kept of them. */
+function expand<Row extends AnyRow>({ long }: RowCodec<Row>, values: unknown[]): void {
+  for (const at of long) {
     const kept = values[at];
     if (typeof kept === "string") values[at] = textKept(kept);
   }
-  return decodeRow(codec, values);
 }
 
 const loadsByKey = new WeakMap<AnyTable, string>();
