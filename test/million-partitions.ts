@@ -1,12 +1,8 @@
 import Database from "better-sqlite3";
 import type { Client } from "../src/client/client.ts";
 import { decodeRow, encodeInto, rowCodec, type StoredValue } from "../src/store/row-reader.ts";
-import {
-  type EndedAttempt,
-  BlockEdit,
-  blockOf,
-  partitionIn,
-} from "../src/work/asset/partition-blocks.ts";
+import { type EndedAttempt, BlockEdit } from "../src/work/asset/block-edit.ts";
+import { blockOf, partitionIn } from "../src/work/asset/partition-blocks.ts";
 import {
   PARTITION_BLOCKS,
   type PartitionBlockRow,

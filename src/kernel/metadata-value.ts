@@ -78,6 +78,25 @@ export function numberText(value: number | string, unit: string | undefined): st
   return unit === undefined ? digits : `${digits} ${unit}`;
 }
 
+/** A number among the facts of metadata, by its name. */
+export type MetadataNumber = {
+  readonly name: string;
+  readonly value: number;
+  readonly unit?: string;
+};
+
+/** The facts that are numbers; those too large to be one in JSON are as near as a number comes. */
+export function numbersIn(metadata: Json): MetadataNumber[] {
+  if (!isDocument(metadata)) return [];
+  return Object.entries(metadata).flatMap(([name, fact]): MetadataNumber[] => {
+    if (typeof fact === "number") return [{ name, value: fact }];
+    const typed = metadataValueOf(fact);
+    if (typed?.type !== "number") return [];
+    const { value, unit } = typed;
+    return [{ name, value: Number(value), ...(unit === undefined ? {} : { unit }) }];
+  });
+}
+
 function hasOnly(document: Document, ...names: string[]): boolean {
   return Object.keys(document).every((name) => name === "type" || names.includes(name));
 }

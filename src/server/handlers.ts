@@ -8,6 +8,7 @@ import { FAILURE_HANDLERS } from "./routes/failures.ts";
 import { HEALTH_HANDLERS, SESSION_HANDLERS, TOKEN_HANDLERS } from "./routes/server.ts";
 import { MOVE_MAP_HANDLERS } from "./routes/move-documents.ts";
 import { MOVE_HANDLERS } from "./routes/moves.ts";
+import { METADATA_HANDLERS } from "./partitions/metadata.ts";
 import { OVERVIEW_HANDLERS } from "./overview/route.ts";
 import {
   PARTITION_HANDLERS,
@@ -40,6 +41,7 @@ export const HANDLERS: { readonly [Name in OperationName]: Handler<Name> } = {
   ...FAILURE_HANDLERS,
   ...HEALTH_HANDLERS,
   ...LOG_HANDLERS,
+  ...METADATA_HANDLERS,
   ...MOVE_HANDLERS,
   ...MOVE_MAP_HANDLERS,
   ...OVERVIEW_HANDLERS,

@@ -18,7 +18,7 @@ import { SYNC_FOLDS } from "./sync/fold.ts";
 import { TASK_FOLDS } from "./run/fold-tasks.ts";
 
 /** Changes whenever the same events would give other rows; a store with another version is refolded. */
-export const FOLD_VERSION = 4;
+export const FOLD_VERSION = 5;
 
 /** What the fold sees of an event. */
 export type Recorded<Type extends EventType> = {

@@ -1,5 +1,6 @@
 import type { z } from "zod";
 import { ASSET_OPERATIONS } from "./asset/api.ts";
+import { METADATA_OPERATIONS } from "./asset/metadata-api.ts";
 import { REPORT_OPERATIONS } from "./asset/report-api.ts";
 import { BACKFILL_OPERATIONS } from "./backfill/api.ts";
 import {
@@ -23,6 +24,7 @@ import { WORKER_OPERATIONS } from "./worker-api.ts";
 /** Everything that the HTTP API can do, by name. */
 export const OPERATIONS = {
   ...ASSET_OPERATIONS,
+  ...METADATA_OPERATIONS,
   ...REPORT_OPERATIONS,
   ...BACKFILL_OPERATIONS,
   ...RUN_OPERATIONS,

@@ -46,3 +46,53 @@ export const project = definePawl({ assets: [orders, odd] });
   server.child.kill("SIGTERM");
   await server.ended;
 });
+
+test("what partitions said over time is listed, as facts or one number of them", async () => {
+  project.write(
+    "pawl.config.ts",
+    `
+import { asset, daily, definePawl, md } from "pawl";
+
+let rows = 1_000;
+const orders = asset("orders", {
+  partitions: daily({ start: "2026-01-01", end: "2026-01-04" }),
+  materialize: () => ({ metadata: { rows: md.number(rows++, { unit: "rows" }), file: "a.csv" } }),
+});
+const whole = asset("whole", { materialize: () => ({ metadata: { rows: 7 } }) });
+export const project = definePawl({ assets: [orders, whole] });
+`,
+  );
+  const server = project.launch(["start", "--port", "0", "--concurrency", "1"]);
+  await server.said("listens on");
+  for (const key of ["2026-01-01", "2026-01-01", "2026-01-02"]) {
+    await project.said("run", "start", "orders", "--partitions", key, "--wait");
+  }
+  await project.said("run", "start", "whole", "--wait");
+
+  const history = await project.said("partitions", "metadata", "orders", "2026-01-01");
+  expect(history).toMatch(/^MATERIALIZED +BY +CODE +file +rows$/m);
+  expect(history.match(/a\.csv +1,00\d rows$/gm)).toEqual([
+    "a.csv  1,001 rows",
+    "a.csv  1,000 rows",
+  ]);
+  const named = await project.json<{ items: { metadata: object }[] }>(
+    "partitions",
+    "metadata",
+    "orders",
+    "2026-01-01",
+    "--name",
+    "file",
+  );
+  expect(named.items.map(({ metadata }) => metadata)).toEqual([
+    { file: "a.csv" },
+    { file: "a.csv" },
+  ]);
+  const numbers = await project.said("partitions", "metadata", "orders", "--limit", "3");
+  expect(numbers).toMatch(/^PARTITION +MATERIALIZED +rows$/m);
+  expect(numbers).toMatch(/^2026-01-01 .* 1,001 rows\n2026-01-02 .* 1,002 rows$/m);
+  expect(await project.said("partitions", "metadata", "whole")).toMatch(/ 7$/m);
+  const none = await project.said("partitions", "metadata", "orders", "--name", "cols");
+  expect(none).toBe("None of 3 partitions has numbers in its metadata (3 in all).\n");
+  server.child.kill("SIGTERM");
+  await server.ended;
+});

@@ -13,7 +13,9 @@ import { openPostgresStore } from "../../src/store/postgres/store.ts";
 import { schemaSteps } from "../../src/store/schema-steps.ts";
 import { openSqliteStore } from "../../src/store/sqlite/store.ts";
 import type { Store } from "../../src/store/store.ts";
+import { canonicalJson } from "../../src/kernel/canonical.ts";
 import { FOLD_VERSION } from "../../src/work/fold.ts";
+import { PARTITION_METADATA } from "../../src/work/run/rows.ts";
 import { freshDatabaseUrl } from "../postgres.ts";
 
 /** A database as the version before wrote it: its schema had 13 steps, its rows are of fold version 3. */
@@ -63,6 +65,17 @@ describe("a database of the version before", () => {
     expect(told.length).toBeGreaterThan(1);
     expect(told.at(-1)).toBe(OLD.events);
     expect(await upgrade(store)).toEqual([]);
+    await store.close();
+  });
+
+  test("I108: has what earlier materializations said once it is made anew", async () => {
+    const store = await openFile(oldDatabase("history"));
+    await upgrade(store);
+    const [workspace] = await store.workspaces();
+    const find = { table: PARTITION_METADATA, where: [], order: [], limit: 1_000 };
+    const rows = await store.read(workspace?.ws ?? 0, (reader) => reader.find(find));
+    const earlier = rows.filter(({ metadata }) => canonicalJson(metadata).length <= 256);
+    expect(earlier.length).toBeGreaterThan(0);
     await store.close();
   });
 

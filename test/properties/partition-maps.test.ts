@@ -8,7 +8,8 @@ import {
   DYNAMIC_KEYS,
   type DynamicKeyRow,
 } from "../../src/work/definition/rows.ts";
-import { BlockEdit, blockOf } from "../../src/work/asset/partition-blocks.ts";
+import { BlockEdit } from "../../src/work/asset/block-edit.ts";
+import { blockOf } from "../../src/work/asset/partition-blocks.ts";
 import { type AttemptOutcome, PARTITION_BLOCKS } from "../../src/work/run/rows.ts";
 import type { AnyRow, AnyTable } from "../../src/kernel/table.ts";
 import { type AskKeyspace, CELL_STATUSES } from "../../src/server/partitions/cells.ts";

@@ -32,6 +32,7 @@ import {
 import type { Cli } from "../cli.ts";
 import { staleCount, staleReasonsText } from "../text/backfill.ts";
 import { checkText, metadataFields } from "../text/run.ts";
+import { metadataCommand } from "./metadata.ts";
 import { keysInFile, reportCommand } from "./report.ts";
 
 /** An asset as commands name it. */
@@ -196,6 +197,7 @@ const PARTITIONS = {
     },
   }),
   report: reportCommand(ASSET),
+  metadata: metadataCommand(ASSET),
 };
 
 /** Keys that one request may name, and their bytes: the server takes twice as many, all else included. */

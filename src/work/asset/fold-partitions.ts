@@ -6,8 +6,9 @@ import type { Rows } from "../rows.ts";
 import type { TaskResultField } from "../run/events.ts";
 import type { AttemptOutcome, RunRow, TaskRow } from "../run/rows.ts";
 import { checkVerdicts, type CheckVerdict } from "./checks.ts";
-import { type EndedAttempt, BlockEdit, blockOf } from "./partition-blocks.ts";
-import { saidOf } from "./partition-metadata.ts";
+import { type EndedAttempt, BlockEdit } from "./block-edit.ts";
+import { blockOf } from "./partition-blocks.ts";
+import { forgetMetadata, keepMetadata, saidOf } from "./partition-metadata.ts";
 
 /** What the attempts of an event have in common. */
 type AttemptChange = {
@@ -89,27 +90,21 @@ export function recordAttempts(
     const outcome = exceptions.get(index)?.outcome ?? result.outcome;
     const checks = outcome === "SUCCEEDED" ? verdicts[index] : undefined;
     const edit = change.blocks.of(asset_key, key);
-    const recorded = edit.record(key, attemptWith(outcome, checks), said);
-    if (recorded === "nothing") continue;
+    const kept = edit.record(key, attemptWith(outcome, checks), said);
+    if (kept === null) continue;
     change.made.add(asset_key);
-    const { partitionMetadata } = change.rows;
-    if (recorded === "made, apart") {
-      partitionMetadata.put({ asset_key, partition_key: key, metadata: said?.value ?? null });
-    } else if (recorded === "made, no longer apart") partitionMetadata.delete(asset_key, key);
+    for (const each of kept) keepMetadata(change.rows, asset_key, key, each);
   }
 }
 
-/** The blocks, and the metadata in rows of its own, that a result changes. */
+/** The blocks that a result changes; metadata in rows of its own is written without a look. */
 export function touchesOfPartitions({
   asset_key,
   partition_keys,
-  metadata,
-}: Pick<Ended, "asset_key" | "partition_keys" | "metadata">): Touch[] {
+}: Pick<Ended, "asset_key" | "partition_keys">): Touch[] {
   const touches: Touch[] = [];
-  const isOfItsOwn = saidOf(metadata)?.isApart === true;
   let last: string | null = null;
   for (const key of partition_keys) {
-    if (isOfItsOwn) touches.push(["partitionMetadata", [asset_key, key]]);
     const block = blockOf(key);
     if (block !== last) touches.push(["partitionBlocks", [asset_key, block]]);
     last = block;
@@ -152,13 +147,12 @@ const partitionsReported: Folding<"PartitionsReported"> = {
 
 const partitionsForgotten: Folding<"PartitionsForgotten"> = {
   subject: (_data, pos) => pos,
-  touches: ({ asset_key, partition_keys }) =>
-    touchesOfPartitions({ asset_key, partition_keys, metadata: undefined }),
+  touches: (data) => touchesOfPartitions(data),
   apply(rows, { data: { asset_key, partition_keys } }) {
     const blocks = new BlockChanges(rows);
     for (const key of partition_keys) {
-      const wasApart = blocks.of(asset_key, key).forget(key);
-      if (wasApart) rows.partitionMetadata.delete(asset_key, key);
+      const kept = blocks.of(asset_key, key).forget(key);
+      forgetMetadata(rows, asset_key, key, kept);
     }
     blocks.write();
   },

@@ -5,9 +5,8 @@ import { instantOf } from "../../kernel/instant.ts";
 import type { TaskResultField } from "../run/events.ts";
 import { WorkingSet } from "../working-set.ts";
 import { BlockChanges, recordAttempts } from "./fold-partitions.ts";
+import { BlockEdit, type EndedAttempt, type KeptMetadata } from "./block-edit.ts";
 import {
-  type EndedAttempt,
-  BlockEdit,
   blockKeyOf,
   blockOf,
   keysInBlock,
@@ -16,7 +15,15 @@ import {
   partitionIn,
   partitionsIn,
 } from "./partition-blocks.ts";
-import { metadataAt, needMetadata, saidOf } from "./partition-metadata.ts";
+import {
+  keepMetadata,
+  keptRowsOf,
+  METADATA_KEPT_MAX,
+  metadataAt,
+  metadataHistory,
+  needMetadata,
+  saidOf,
+} from "./partition-metadata.ts";
 import {
   PARTITION_BLOCKS,
   PARTITION_METADATA,
@@ -117,6 +124,8 @@ const METADATA: (Json | undefined)[] = [
   { text: "x".repeat(300) },
 ];
 
+const LARGE = { text: "x".repeat(300) };
+
 type Tried = { key: string; attempt: EndedAttempt; metadata: Json | undefined };
 
 const tried: fc.Arbitrary<Tried[]> = fc
@@ -153,6 +162,20 @@ function expectedOf(all: readonly Tried[], key: string): Known | null {
       (before, { attempt, metadata }) => knownAfter(before, key, attempt, metadata),
       null,
     );
+}
+
+/** What materializations of a partition said that count, newest first. */
+function saidBy(all: readonly Tried[], key: string) {
+  let started = Number.NEGATIVE_INFINITY;
+  const said = [];
+  for (const { attempt, metadata, ...each } of all) {
+    if (each.key !== key || attempt.start_pos < started) continue;
+    started = attempt.start_pos;
+    const { pos, run_id, at, code_version } = attempt;
+    if (attempt.outcome !== "SUCCEEDED" || (metadata ?? null) === null) continue;
+    said.unshift({ pos, run_id, at, code_version, metadata });
+  }
+  return said;
 }
 
 type Known = { row: PartitionRow; metadata: Json };
@@ -201,13 +224,12 @@ function recorded(all: readonly Tried[], inOneGo: number): Map<string, AfterAtte
     const edits = new Map<string, BlockEdit>();
     for (const { key, attempt, metadata } of all.slice(start, start + inOneGo)) {
       const block = blockOf(key);
-      const known = stored.get(block) ?? { row: null, apart: new Map<string, Json>() };
+      const known = stored.get(block) ?? { row: null, kept: new Map<string, KeptMetadata[]>() };
       stored.set(block, known);
       const edit = edits.get(block) ?? new BlockEdit("a", block, known.row);
       edits.set(block, edit);
-      const what = edit.record(key, attempt, saidOf(metadata));
-      if (what === "made, apart") known.apart.set(key, metadata ?? null);
-      if (what === "made, no longer apart") known.apart.delete(key);
+      const kept = edit.record(key, attempt, saidOf(metadata)) ?? [];
+      known.kept.set(key, [...(known.kept.get(key) ?? []), ...kept]);
     }
     for (const [block, edit] of edits) {
       const known = stored.get(block);
@@ -218,28 +240,79 @@ function recorded(all: readonly Tried[], inOneGo: number): Map<string, AfterAtte
   return stored;
 }
 
-type AfterAttempts = { row: PartitionBlockRow | null; apart: Map<string, Json> };
+type AfterAttempts = { row: PartitionBlockRow | null; kept: Map<string, KeptMetadata[]> };
+
+/** A set with a partition's block, and what was kept of its metadata. */
+function setWith(stored: Map<string, AfterAttempts>, key: string): WorkingSet {
+  const set = new WorkingSet();
+  const { row, kept } = stored.get(blockOf(key)) ?? { row: null, kept: new Map() };
+  set.loaded(PARTITION_BLOCKS, [blockKeyOf("a", key)], row === null ? [] : [row]);
+  const slots = Array.from({ length: METADATA_KEPT_MAX }, (_, slot) => ["a", key, slot]);
+  set.loaded(PARTITION_METADATA, slots, []);
+  for (const each of kept.get(key) ?? []) keepMetadata(set.rows, "a", key, each);
+  return set;
+}
 
 describe("blocks", () => {
   test("I44: know of each partition what its attempts say", () => {
     fc.assert(
       fc.property(tried, fc.integer({ min: 1, max: 20 }), (all, inOneGo) => {
         const stored = recorded(all, inOneGo);
-        const set = new WorkingSet();
         for (const key of KEYS) {
-          const { row, apart } = stored.get(blockOf(key)) ?? { row: null, apart: new Map() };
+          const row = stored.get(blockOf(key))?.row ?? null;
+          const { rows } = setWith(stored, key);
           const expected = expectedOf(all, key);
           expect(row === null ? null : partitionIn(row, key)).toEqual(expected?.row ?? null);
-          set.loaded(PARTITION_BLOCKS, [blockKeyOf("a", key)], row === null ? [] : [row]);
-          const own = [...apart].map(([partition_key, metadata]) => {
-            return { asset_key: "a", partition_key, metadata };
-          });
-          set.loaded(PARTITION_METADATA, [["a", key]], own);
-          needMetadata(set.rows, [["a", key]]);
-          expect(metadataAt(set.rows, "a", key)).toEqual(expected?.metadata ?? null);
+          needMetadata(rows, [["a", key]]);
+          expect(metadataAt(rows, "a", key)).toEqual(expected?.metadata ?? null);
         }
       }),
     );
+  });
+
+  test("I106: keep what each materialization said, newest first", () => {
+    const all = { before: null, limit: 1_000, charactersMax: Number.MAX_SAFE_INTEGER };
+    fc.assert(
+      fc.property(tried, fc.integer({ min: 1, max: 20 }), (attempts, inOneGo) => {
+        const stored = recorded(attempts, inOneGo);
+        for (const key of KEYS) {
+          const { items, isEnd } = metadataHistory(setWith(stored, key).rows, "a", key, all);
+          expect(isEnd).toBe(true);
+          expect(
+            items.map(({ pos, run_id, at, code_version, metadata }) => {
+              return { pos, run_id, at, code_version, metadata };
+            }),
+          ).toEqual(saidBy(attempts, key));
+          const numbers = items.map(({ number }) => number);
+          expect(numbers).toEqual(numbers.map((_, at) => numbers.length - 1 - at));
+        }
+      }),
+    );
+  });
+
+  test("I107: keep the newest of many, page by page alike, and nothing that says nothing", () => {
+    const attempts = Array.from({ length: 250 }, (_, at): Tried => {
+      const pos = at + 1;
+      const metadata = at % 5 === 4 ? undefined : { rows: pos, ...(at % 3 === 0 ? LARGE : {}) };
+      const attempt = { run_id: `r${pos}`, at: instantOf(pos), pos, start_pos: pos };
+      const outcome = "SUCCEEDED" as const;
+      return { key: "7", attempt: { ...attempt, outcome, code_version: null }, metadata };
+    });
+    const { rows } = setWith(recorded(attempts, 7), "7");
+    const expected = saidBy(attempts, "7").map(({ pos }) => pos);
+    const bounds = { before: null, limit: 1_000, charactersMax: 10_000_000 };
+    const whole = metadataHistory(rows, "a", "7", bounds);
+    expect(whole.items.map(({ pos }) => pos)).toEqual(expected.slice(0, METADATA_KEPT_MAX));
+    expect(keptRowsOf(rows, "a", "7")).toBe(METADATA_KEPT_MAX);
+    const paged: number[] = [];
+    let before: number | null = null;
+    for (;;) {
+      const page = metadataHistory(rows, "a", "7", { before, limit: 50, charactersMax: 2_000 });
+      for (const { pos } of page.items) paged.push(pos);
+      before = page.items.at(-1)?.number ?? null;
+      if (page.isEnd) break;
+    }
+    expect(paged).toEqual(whole.items.map(({ pos }) => pos));
   });
 
   test("I11: are the same rows however many attempts are recorded in one go", () => {

@@ -1,13 +1,7 @@
-import { canonicalJson, type Json } from "../../kernel/canonical.ts";
-import { type AnyRow, compareText, type Key, keyText, type Table } from "../../kernel/table.ts";
-import type { Instant } from "../../kernel/instant.ts";
+import { type AnyRow, type Key, keyText, type Table } from "../../kernel/table.ts";
 import type { Readable, Rows } from "../rows.ts";
-import type { CheckVerdict } from "./checks.ts";
-import type { Said } from "./partition-metadata.ts";
 import {
-  type AttemptOutcome,
   type BlockAttempt,
-  type BlockMetadata,
   PARTITION_BLOCKS,
   type PartitionBlockRow,
   type PartitionRow,
@@ -92,21 +86,21 @@ function hashOf(text: string): number {
 }
 
 /** What all keys of a bucket begin with. */
-function prefixOf(bucket: string): string {
+export function prefixOf(bucket: string): string {
   return bucket.slice(0, bucket.lastIndexOf(TILDE));
 }
 
 /** The places of a block that counts them: where their digits stand in keys, and how many. */
-type Digits = { readonly at: number; readonly count: 1 | 2 };
+export type Digits = { readonly at: number; readonly count: 1 | 2 };
 
-function digitsOf(block: string): Digits | null {
+export function digitsOf(block: string): Digits | null {
   // By its end: values before the last may have stars in the name of a bucket.
   if (BUCKET.test(block)) return null;
   const at = block.indexOf(STAR);
   return { at, count: block[at + 1] === STAR ? 2 : 1 };
 }
 
-function placeOf(key: string, { at, count }: Digits): number {
+export function placeOf(key: string, { at, count }: Digits): number {
   const first = key.charCodeAt(at) - 48;
   return count === 1 ? first : first * 10 + key.charCodeAt(at + 1) - 48;
 }
@@ -274,227 +268,4 @@ function keysAt({ block, keys }: BlockPlaces): (place: number) => string {
     const zero = count === 2 && place < 10 ? "0" : "";
     return `${before}${zero}${place}${after}`;
   };
-}
-
-/** An attempt at a partition that has ended. */
-export type EndedAttempt = {
-  readonly run_id: string;
-  readonly at: Instant;
-  readonly start_pos: number;
-  readonly pos: number;
-  readonly outcome: AttemptOutcome;
-  readonly code_version: string | null;
-  readonly checks?: CheckVerdict | undefined;
-};
-
-/** What a recorded attempt changed: nothing that was made, or that, with where its metadata is. */
-type Recorded = "nothing" | "made" | "made, apart" | "made, no longer apart";
-
-/** Metadata in a row of its own. */
-const APART = Symbol("apart");
-type Kept = Json | typeof APART | undefined;
-
-/** A block that is being changed: places are changed one by one, and the row is made at the end. */
-export class BlockEdit {
-  readonly #assetKey: string;
-  readonly #block: string;
-  readonly #digits: Digits | null;
-  /** What keys of a bucket have beyond its prefix, in the order they came. */
-  readonly #keys: string[] = [];
-  readonly #placesOfKeys = new Map<string, number>();
-  readonly #attempts: BlockAttempt[];
-  /** The last attempt and the last success at each place; -1 for none. */
-  readonly #last: number[] = [];
-  readonly #made: number[] = [];
-  readonly #metadata: Kept[] = [];
-  #isChanged = false;
-
-  constructor(assetKey: string, block: string, row: PartitionBlockRow | null) {
-    this.#assetKey = assetKey;
-    this.#block = block;
-    this.#digits = digitsOf(block);
-    for (const key of row?.keys ?? []) this.#placesOfKeys.set(key, this.#keys.push(key) - 1);
-    this.#attempts = row === null ? [] : row.attempts.slice();
-    const size = this.#digits === null ? this.#keys.length : 10 ** this.#digits.count;
-    for (let place = 0; place < size; place++) {
-      this.#last.push(-1);
-      this.#made.push(-1);
-    }
-    if (row !== null) this.#read(row);
-  }
-
-  isOf(assetKey: string, block: string): boolean {
-    return this.#block === block && this.#assetKey === assetKey;
-  }
-
-  #read({ places, metadata }: PartitionBlockRow): void {
-    for (let at = 0; at < places.length; at += 4) {
-      const to = places[at + 1] ?? 0;
-      for (let place = places[at] ?? 0; place <= to; place++) {
-        this.#last[place] = places[at + 2] ?? -1;
-        this.#made[place] = places[at + 3] ?? -1;
-      }
-    }
-    for (const each of metadata ?? []) {
-      for (let place = each[0]; place <= each[1]; place++) {
-        this.#metadata[place] = each.length === 3 ? each[2] : APART;
-      }
-    }
-  }
-
-  /**
-   * Remembers an attempt at a partition, unless one is known that began later; only a success moves
-   * the materialization. Answers what that means for metadata in a row of its own.
-   */
-  record(key: string, attempt: EndedAttempt, metadata: Said | null = null): Recorded {
-    const place = this.#placeOf(key);
-    const before = this.#attempts[this.#last[place] ?? -1];
-    if (before !== undefined && before[2] > attempt.start_pos) return "nothing";
-    this.#isChanged = true;
-    const index = this.#indexOf(attempt);
-    this.#last[place] = index;
-    if (attempt.outcome !== "SUCCEEDED") return "nothing";
-    this.#made[place] = index;
-    const wasApart = this.#metadata[place] === APART;
-    const kept = metadata?.isApart === true ? APART : metadata?.value;
-    // Where no partition of a block says anything there is nothing to go through at the end.
-    if (kept !== undefined || this.#metadata.length > place) this.#metadata[place] = kept;
-    if (metadata?.isApart === true) return "made, apart";
-    return wasApart ? "made, no longer apart" : "made";
-  }
-
-  /** Forgets all that is known of a partition; answers whether its metadata is in a row of its own. */
-  forget(key: string): boolean {
-    const place = this.#placeOf(key);
-    const wasApart = this.#metadata[place] === APART;
-    this.#isChanged = true;
-    this.#last[place] = -1;
-    this.#made[place] = -1;
-    this.#metadata[place] = undefined;
-    return wasApart;
-  }
-
-  #placeOf(key: string): number {
-    if (this.#digits !== null) return placeOf(key, this.#digits);
-    const own = key.slice(prefixOf(this.#block).length);
-    const known = this.#placesOfKeys.get(own);
-    if (known !== undefined) return known;
-    const place = this.#keys.push(own) - 1;
-    this.#placesOfKeys.set(own, place);
-    this.#last.push(-1);
-    this.#made.push(-1);
-    return place;
-  }
-
-  #indexOf(attempt: EndedAttempt): number {
-    // What ended at one pos has its run in common.
-    for (let index = this.#attempts.length - 1; index >= 0; index--) {
-      const [, at, start_pos, pos, outcome, code_version, checks] = this.#attempts[
-        index
-      ] as BlockAttempt;
-      const isSame =
-        pos === attempt.pos &&
-        at === attempt.at &&
-        start_pos === attempt.start_pos &&
-        outcome === attempt.outcome &&
-        code_version === attempt.code_version &&
-        checks === attempt.checks;
-      if (isSame) return index;
-    }
-    const { run_id, at, start_pos, pos, outcome, code_version, checks } = attempt;
-    const row: BlockAttempt = [run_id, at, start_pos, pos, outcome, code_version];
-    if (checks !== undefined) row.push(checks);
-    return this.#attempts.push(row) - 1;
-  }
-
-  /** The row as it is now; null when nothing changed. */
-  done(): PartitionBlockRow | null {
-    if (!this.#isChanged) return null;
-    const writer = new BlockWriter(this.#attempts);
-    // A bucket lists what was tried, and nothing else.
-    const isTried = (_key: string, place: number): boolean => (this.#last[place] ?? -1) >= 0;
-    const keys = this.#digits === null ? this.#keys.filter(isTried).toSorted(compareText) : null;
-    const size = keys?.length ?? this.#last.length;
-    const sources = keys?.map((key) => this.#placesOfKeys.get(key) ?? -1) ?? null;
-    for (let place = 0; place < size; place++) {
-      const first = place;
-      const last = this.#last[sources?.[first] ?? first] ?? -1;
-      const made = this.#made[sources?.[first] ?? first] ?? -1;
-      for (; place + 1 < size; place++) {
-        const next = sources?.[place + 1] ?? place + 1;
-        if (this.#last[next] !== last || this.#made[next] !== made) break;
-      }
-      if (last >= 0) writer.add(first, place, last, made);
-    }
-    for (let place = 0; this.#metadata.length > 0 && place < size; place++) {
-      const source = sources?.[place] ?? place;
-      const value = this.#metadata[source];
-      if (value !== undefined && (this.#last[source] ?? -1) >= 0) writer.addMetadata(place, value);
-    }
-    const { tried, materialized, failing, failed, attempts, places, metadata } = writer;
-    return {
-      asset_key: this.#assetKey,
-      block: this.#block,
-      tried,
-      materialized,
-      failing,
-      failed,
-      attempts,
-      places,
-      keys,
-      metadata: metadata.length === 0 ? null : metadata,
-    };
-  }
-}
-
-/** Writes the stretches of a block in order, with the attempts that they need and no others. */
-class BlockWriter {
-  readonly attempts: BlockAttempt[] = [];
-  readonly places: number[] = [];
-  readonly metadata: BlockMetadata[] = [];
-  tried = 0;
-  materialized = 0;
-  failing = 0;
-  failed = 0;
-  readonly #old: readonly BlockAttempt[];
-  readonly #indexes: number[] = [];
-  #lastValue: Kept;
-
-  constructor(attempts: readonly BlockAttempt[]) {
-    this.#old = attempts;
-  }
-
-  /** Adds neighbouring places that have everything but their metadata in common. */
-  add(first: number, to: number, oldLast: number, oldMade: number): void {
-    const last = this.#indexOf(oldLast);
-    const made = oldMade < 0 ? -1 : this.#indexOf(oldMade);
-    const isFailing = this.attempts[last]?.[4] === "FAILED";
-    const count = to - first + 1;
-    this.tried += count;
-    if (made >= 0) this.materialized += count;
-    if (isFailing) this.failing += count;
-    if (isFailing && made < 0) this.failed += count;
-    this.places.push(first, to, last, made);
-  }
-
-  #indexOf(old: number): number {
-    const known = this.#indexes[old];
-    if (known !== undefined) return known;
-    const index = this.attempts.push(this.#old[old] as BlockAttempt) - 1;
-    this.#indexes[old] = index;
-    return index;
-  }
-
-  addMetadata(place: number, value: Json | typeof APART): void {
-    const last = this.metadata.at(-1);
-    if (last?.[1] === place - 1 && isSameValue(this.#lastValue, value)) last[1] = place;
-    else this.metadata.push(value === APART ? [place, place] : [place, place, value]);
-    this.#lastValue = value;
-  }
-}
-
-function isSameValue(one: Kept, other: Json | typeof APART): boolean {
-  if (one === other) return true;
-  if (one === APART || other === APART || one === undefined) return false;
-  return canonicalJson(one) === canonicalJson(other);
 }

@@ -18,6 +18,7 @@ import { REPORTED_MAX } from "./events.ts";
 import { reporterIn } from "./fold-partitions.ts";
 import { currentAsset, currentKeyspace } from "./look-up.ts";
 import { needPartitions, partitionAt } from "./partition-blocks.ts";
+import { keptRowsOf } from "./partition-metadata.ts";
 
 /** Partitions that were made elsewhere, and what is known of that. */
 export type ReportedItem = {
@@ -96,6 +97,7 @@ export function forgetPartitions(input: ForgetInput): Decide<{ forgotten: number
       const row = partitionAt(rows, asset_key, key);
       return reporterIn(row?.last_materialization_run_id ?? null) !== null;
     });
+    refuseMuchHistory(rows, asset_key, partition_keys);
     const forgotten = partition_keys.length;
     const result = { forgotten, left: keys.length - forgotten };
     if (forgotten === 0) return { events: [], result };
@@ -107,6 +109,20 @@ export function forgetPartitions(input: ForgetInput): Decide<{ forgotten: number
     };
     return { events: [event], result };
   };
+}
+
+/** Rows of metadata that one request may take away. */
+const METADATA_FORGOTTEN_MAX = 50_000;
+
+function refuseMuchHistory(rows: Rows, assetKey: string, keys: readonly string[]): void {
+  const kept = keys.reduce((sum, key) => sum + keptRowsOf(rows, assetKey, key), 0);
+  if (kept <= METADATA_FORGOTTEN_MAX) return;
+  throw new PawlError(
+    "SELECTION_TOO_LARGE",
+    `The history of these partitions has ${kept} entries, more than the ${METADATA_FORGOTTEN_MAX} that ` +
+      "one request may take away. Send several, such as a part of the range each.",
+    { details: { entries: kept, most: METADATA_FORGOTTEN_MAX } },
+  );
 }
 
 /** A function that says which keys a selector means: all that are named are looked up at once. */

@@ -259,8 +259,14 @@ export type BlockAttempt = [
   checks?: CheckVerdict,
 ];
 
-/** The metadata of neighbouring places; without a value it is in a row of its own. */
-export type BlockMetadata = [from: number, to: number] | [from: number, to: number, value: Json];
+/**
+ * What the last materializations of neighbouring places said, null for nothing, and how much of what any of
+ * them said is in rows of its own, if something is; and whether that is where the last word is.
+ */
+export type BlockMetadata =
+  | [from: number, to: number, value: Json]
+  | [from: number, to: number, value: Json, kept: number]
+  | [from: number, to: number, value: null, kept: number, isApart: 1];
 
 /** The table of blocks of partitions: of neighbours, what is equal is written once. */
 export const PARTITION_BLOCKS = defineTable("partition_blocks", ["asset_key", "block"], {
@@ -286,14 +292,26 @@ export const PARTITION_BLOCKS = defineTable("partition_blocks", ["asset_key", "b
 /** What is known of neighbouring partitions of an asset; `partition-blocks.ts` reads and writes it. */
 export type PartitionBlockRow = RowIn<typeof PARTITION_BLOCKS>;
 
-/** The table of metadata that is too large for a block. */
+/** The table of what materializations said of themselves that is not in a block: earlier ones, or too large. */
 export const PARTITION_METADATA = defineTable(
   "partition_metadata",
-  ["asset_key", "partition_key"],
-  { asset_key: text, partition_key: text, metadata: json<Json>() },
+  ["asset_key", "partition_key", "slot"],
+  {
+    asset_key: text,
+    partition_key: text,
+    /** Its number among those of its partition, but that later ones take the places of the oldest. */
+    slot: int,
+    /** The same of its materialization that blocks remember of the last one. */
+    run_id: text,
+    at: textOf<Instant>(),
+    start_pos: int,
+    pos: int,
+    code_version: textOf<string | null>(),
+    metadata: json<Json>(),
+  },
 );
 
-/** What a partition's last materialization said of itself. */
+/** What a materialization said of itself. */
 export type PartitionMetadataRow = RowIn<typeof PARTITION_METADATA>;
 
 /** What is known of one partition of one asset. The key is empty for an asset without partitions. */

@@ -34,6 +34,8 @@ const RULES: Partial<Record<OperationName, RegExp>> = {
   summarizePartitions: PARTITIONS,
   listAssetPartitions: PARTITIONS,
   listUpstreamPartitions: PARTITIONS,
+  listPartitionMetadata: PARTITIONS,
+  listPartitionNumbers: PARTITIONS,
   mapPartitions: PARTITIONS,
   listPartitionValues: /^(?:Definitions|PartitionKeys)/,
   listStalePartitions: PARTITIONS,
