@@ -69,7 +69,7 @@ describe.each([
   const numbers = (asset_key: string, query: PartInput<"listPartitionNumbers", "query"> = {}) =>
     client.call("listPartitionNumbers", { params: { asset_key }, query });
 
-  test("I106: each materialization with metadata is there, with what made it", async () => {
+  test("I101: each materialization with metadata is there, with what made it", async () => {
     const first = await make("orders", ["2026-01-01", "2026-01-02"], () => ({ rows: 1 }));
     await make("orders", ["2026-01-01"], () => undefined);
     const second = await make("orders", ["2026-01-01"], () => ({ rows: 2, ...LARGE }));
@@ -105,7 +105,7 @@ describe.each([
     expect(await historyOf("orders", "2026-01-03")).toEqual([]);
   });
 
-  test("I107: of many the newest 100 before the last are kept, on pages that stay put", async () => {
+  test("I102: of many the newest 100 before the last are kept, on pages that stay put", async () => {
     for (let rows = 0; rows < 130; rows++) await make("whole", [""], () => ({ rows }));
     const expected = Array.from({ length: 101 }, (_, at) => ({ rows: 129 - at }));
     expect(await historyOf("whole", undefined, 7)).toEqual(expected);
@@ -120,7 +120,7 @@ describe.each([
     expect(items.map(({ metadata }) => metadata)).toEqual([{ rows: 127 }, { rows: 126 }]);
   }, 120_000);
 
-  test("I107: a page has about a megabyte of metadata, whatever its limit", async () => {
+  test("I102: a page has about a megabyte of metadata, whatever its limit", async () => {
     for (let at = 0; at < 70; at++) await make("whole", [""], () => ({ at, ...LARGE }));
     const params = { asset_key: "whole" };
     const page = await client.call("listPartitionMetadata", { params, query: { limit: 200 } });
@@ -129,7 +129,7 @@ describe.each([
     expect(await historyOf("whole")).toHaveLength(70);
   }, 120_000);
 
-  test("I108: is the same after the ledger was folded anew", async () => {
+  test("I103: is the same after the ledger was folded anew", async () => {
     await make("orders", ["2026-01-01", "2026-01-02"], () => ({ rows: 1 }));
     await make("orders", ["2026-01-01"], () => LARGE);
     await make("orders", ["2026-01-01"], () => ({ rows: 2 }));
@@ -145,7 +145,7 @@ describe.each([
     expect(await historyOf("orders", "2026-01-01")).toEqual(before);
   });
 
-  test("I109: what was reported and is taken back leaves no history; what was removed keeps it", async () => {
+  test("I104: what was reported and is taken back leaves no history; what was removed keeps it", async () => {
     const params = { asset_key: "tenants" };
     await client.call("addPartitionKeys", { params, body: { keys: ["a", "b"] } });
     const selector = { type: "explicit" as const, partition_keys: ["a"] };

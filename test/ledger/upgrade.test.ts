@@ -68,7 +68,7 @@ describe("a database of the version before", () => {
     await store.close();
   });
 
-  test("I108: has what earlier materializations said once it is made anew", async () => {
+  test("I103: has what earlier materializations said once it is made anew", async () => {
     const store = await openFile(oldDatabase("history"));
     await upgrade(store);
     const [workspace] = await store.workspaces();

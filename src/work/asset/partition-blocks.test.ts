@@ -270,7 +270,7 @@ describe("blocks", () => {
     );
   });
 
-  test("I106: keep what each materialization said, newest first", () => {
+  test("I101: keep what each materialization said, newest first", () => {
     const all = { before: null, limit: 1_000, charactersMax: Number.MAX_SAFE_INTEGER };
     fc.assert(
       fc.property(tried, fc.integer({ min: 1, max: 20 }), (attempts, inOneGo) => {
@@ -290,7 +290,7 @@ describe("blocks", () => {
     );
   });
 
-  test("I107: keep the newest of many, page by page alike, and nothing that says nothing", () => {
+  test("I102: keep the newest of many, page by page alike, and nothing that says nothing", () => {
     const attempts = Array.from({ length: 250 }, (_, at): Tried => {
       const pos = at + 1;
       const metadata = at % 5 === 4 ? undefined : { rows: pos, ...(at % 3 === 0 ? LARGE : {}) };
