@@ -21,11 +21,28 @@ export type RetryOptions = {
   jitter?: number;
 };
 
+/**
+ * What all upstream partitions have to be before a partition is made: there, or there and not stale;
+ * by itself, or with what happens otherwise.
+ */
+export type RequiresOption =
+  | "materialized"
+  | "fresh"
+  | {
+      upstream: "materialized" | "fresh";
+      /** `wait` unless told. */
+      otherwise?: "wait" | "skip" | "fail";
+      /** How long a task waits before it fails; a week unless told. */
+      waitTimeoutMs?: number;
+    };
+
 /** Everything that can be said about an asset. */
 export type AssetOptions = {
   materialize: Materialize;
   partitions?: PartitionDefinition;
   upstream?: readonly UpstreamOption[];
+  /** What the upstream partitions have to be before a partition is made; nothing unless told. */
+  requires?: RequiresOption;
   retry?: RetryOptions;
   /** One call for a whole chunk of partitions instead of one call for each. */
   batch?: boolean;
@@ -60,6 +77,7 @@ const OPTIONS = [
   "materialize",
   "partitions",
   "upstream",
+  "requires",
   "retry",
   "batch",
   "bisect",
@@ -103,6 +121,14 @@ export function asset(
     throw new PawlError(
       "DEFINITION_INVALID",
       `${subject} has bisect without batch; only a batch can be halved.`,
+      { details: { asset_key: key } },
+    );
+  }
+  if (spec.requires !== undefined && upstream.length === 0) {
+    throw new PawlError(
+      "DEFINITION_INVALID",
+      `${subject} has requires but no upstream, so there is nothing that could be there; name the ` +
+        "assets that it is made from in upstream, or leave requires out.",
       { details: { asset_key: key } },
     );
   }
@@ -153,6 +179,7 @@ function specOf(
     freshness:
       freshness === undefined ? undefined : { maximum_lag_minutes: freshness.maximumLagMinutes },
     checks: checksOf(subject, options.checks),
+    requires: requiresOf(subject, options.requires),
     code_version: options.codeVersion,
     labels: options.labels,
   });
@@ -168,6 +195,25 @@ function checksOf(subject: string, checks: AssetOptions["checks"] = []) {
       `${subject} has ${shown} among its checks; make each with check("name", function).`,
     );
   });
+}
+
+function requiresOf(subject: string, requires: AssetOptions["requires"]) {
+  if (typeof requires !== "object") {
+    return requires === undefined ? undefined : { upstream: requires };
+  }
+  refuseUnknownOptions(`${subject}, in requires,`, requires, [
+    "upstream",
+    "otherwise",
+    "waitTimeoutMs",
+  ]);
+  const { upstream, otherwise, waitTimeoutMs } = requires;
+  if (waitTimeoutMs !== undefined && otherwise !== undefined && otherwise !== "wait") {
+    throw new PawlError(
+      "DEFINITION_INVALID",
+      `${subject} has waitTimeoutMs in requires, but never waits: otherwise is ${otherwise}. Leave one of them out.`,
+    );
+  }
+  return withoutUndefined({ upstream, otherwise, wait_timeout_ms: waitTimeoutMs });
 }
 
 /** A retry policy as it is published, but for what is not said. */

@@ -21,6 +21,36 @@ const materialize = async (): Promise<void> => {};
 const days = daily({ start: "2025-01-01" });
 
 describe("asset", () => {
+  test("says what it requires of its upstream in one word, or with what happens otherwise", () => {
+    const of = (requires: AssetOptions["requires"]) =>
+      asset("report", { materialize, upstream: ["orders"], ...(requires && { requires }) }).spec
+        .requires;
+    const week = 7 * 24 * 3_600_000;
+    expect(of(undefined)).toBeUndefined();
+    expect(of("fresh")).toEqual({ upstream: "fresh", otherwise: "wait", wait_timeout_ms: week });
+    expect(of({ upstream: "materialized", waitTimeoutMs: 5 })).toMatchObject({
+      upstream: "materialized",
+      wait_timeout_ms: 5,
+    });
+    expect(of({ upstream: "fresh", otherwise: "skip" })?.otherwise).toBe("skip");
+  });
+
+  test.each([
+    [{ requires: "fresh" }, 'The asset "report" has requires but no upstream'],
+    [{ upstream: ["orders"], requires: "there" }, "requires"],
+    [
+      {
+        upstream: ["orders"],
+        requires: { upstream: "fresh", otherwise: "skip", waitTimeoutMs: 5 },
+      },
+      "never waits: otherwise is skip",
+    ],
+    [{ upstream: ["orders"], requires: { upstream: "fresh", wait: "no" } }, "wait"],
+  ])("refuses what it cannot require: %j", (options, fault) => {
+    const wrong = { materialize, ...options } as unknown as AssetOptions;
+    expect(() => asset("report", wrong)).toThrow(fault);
+  });
+
   test("fills in what is not said", () => {
     expect(asset("sales/orders", { materialize }).spec).toEqual({
       kind: "asset",

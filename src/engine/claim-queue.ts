@@ -262,6 +262,7 @@ const FILLING = new Set([
   "RunRequested",
   "TasksFinished",
   "TaskLeaseExpired",
+  "TasksRequeued",
   "DefinitionsPublished",
   // What keeps runs of a sync from being taken: its limit, its state and the head of its source.
   "SyncRetuned",

@@ -13,6 +13,7 @@ import {
 import { EVENTS, type NewEvent } from "../work/events.ts";
 import { foldingOf, type Touch } from "../work/fold.ts";
 import { KINDS } from "../work/kinds.ts";
+import { REQUIRES } from "../work/requires/wake.ts";
 import { RUN } from "../work/run/settle.ts";
 import { epochMsOf, type Instant } from "../kernel/instant.ts";
 import type { Tenant } from "../work/keys.ts";
@@ -43,7 +44,7 @@ export const ENGINE_CAUSE: DecisionCause = {
 };
 
 /** Whatever goes on by itself: runs first, as their ends are what the others wait for. */
-export const CONTROLLED = [RUN, ...KINDS].flatMap(({ name, work }) =>
+export const CONTROLLED = [RUN, REQUIRES, ...KINDS].flatMap(({ name, work }) =>
   work === undefined ? [] : [{ name, work }],
 );
 

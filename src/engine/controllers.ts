@@ -101,7 +101,7 @@ export class Controllers {
   async run(commit: Commit, environment: Environment): Promise<void> {
     const isSweep = this.#sweep;
     if (isSweep) await this.#markUnfinished(commit);
-    this.#noteTouched(commit);
+    this.noteTouched(commit);
     const whole = commit.part(STAGE_PARTS.controllers);
     while (this.#dirty > 0 && !whole.isFull()) {
       if (await this.#pass(commit, environment)) break;
@@ -121,7 +121,7 @@ export class Controllers {
     for (const kind of this.#kinds) {
       const look = (id: RowId): Promise<number> => this.#control(commit, environment, kind, id);
       isCut = (await kind.advance(commit, look)) || isCut;
-      this.#noteTouched(commit);
+      this.noteTouched(commit);
     }
     return isCut;
   }
@@ -152,7 +152,8 @@ export class Controllers {
     }
   }
 
-  #noteTouched(commit: Commit): void {
+  /** Marks what the decisions of a commit changed since that was last done. */
+  noteTouched(commit: Commit): void {
     for (const kind of this.#kinds) kind.noteTouched(commit);
     commit.clearTouched();
   }

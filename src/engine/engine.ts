@@ -426,7 +426,11 @@ export class Engine {
     if (retryAt !== null && retryAt <= commit.now) this.#claims.wake();
     await this.#controllers.run(commit, this.#environment);
     if (commit.events.some(mayFillClaims)) this.#claims.wake();
-    await serveClaims(commit, this.#claims, this.#leaseMs, this.#environment, afterwards);
+    if (await serveClaims(commit, this.#claims, this.#leaseMs, this.#environment, afterwards)) {
+      // Runs may have ended with it, and others may be free: that is for the next commit.
+      this.#controllers.noteTouched(commit);
+      this.#claims.wake();
+    }
     afterwards.push(() => this.#watchDueTimes(commit));
     for (const listener of this.#commitListeners) afterwards.push(() => listener(commit.events));
   }

@@ -152,27 +152,33 @@ export async function hearStep(word: StepWord, hearing: StepHearing): Promise<St
   return kept.accepted[0] === true ? result : { ...result, status: "lost" };
 }
 
-/** Gives ready tasks to the claims that wait, as far as one commit goes. */
+/**
+ * Gives ready tasks to the claims that wait, as far as one commit goes; answers whether tasks were put
+ * aside for what they require, which others may have waited for.
+ */
 export async function serveClaims(
   commit: Commit,
   claims: ClaimQueue,
   leaseMs: number,
   environment: Environment,
   afterwards: Afterwards,
-): Promise<void> {
+): Promise<boolean> {
   const part = commit.part(STAGE_PARTS.claims);
+  let hasPutAside = false;
   for (const claim of claims.worthTrying()) {
-    if (part.isFull()) return;
+    if (part.isFull()) break;
     const { request, actor } = claim;
     if (!(await commit.isTokenGood(actor))) {
       claim.refuse(tokenEnded());
       continue;
     }
     const result = await decideClaim(commit, claims, claim, environment);
+    hasPutAside ||= result.isMore;
     if (result.tasks.length === 0) {
       // An empty answer asks whether anybody is there: who is, claims again, and gets the task then.
       if (result.isUnheard || result.suspects_wait === true) claim.resolve(foundOf(result));
-      else claims.wasEmpty(claim);
+      // What was put aside may have hidden others: the claim is tried again in the next commit.
+      else if (!result.isMore) claims.wasEmpty(claim);
       continue;
     }
     claim.isServed = true;
@@ -186,10 +192,11 @@ export async function serveClaims(
     if (result.alone_ms !== undefined) claims.endTurn(claim);
     afterwards.push(() => claim.resolve(foundOf(result)));
   }
+  return hasPutAside;
 }
 
 function foundOf(claimed: Claimed): ClaimFound {
-  const { tasks: _tasks, isUnheard: _isUnheard, ...found } = claimed;
+  const { tasks: _tasks, isUnheard: _isUnheard, isMore: _isMore, ...found } = claimed;
   return found;
 }
 
@@ -208,7 +215,7 @@ async function decideClaim(
   } catch (error) {
     if (isStoreFailure(error)) throw error;
     environment.warn("a claim failed", { reason: reasonOf(error) });
-    return { groups: [], tasks: [], isUnheard: false };
+    return { groups: [], tasks: [], isUnheard: false, isMore: false };
   }
 }
 

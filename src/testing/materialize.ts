@@ -133,7 +133,8 @@ export function projectOfAssets(
   return definePawl({
     assets: assets.map((asset) => {
       const upstream = asset.upstream.filter(({ asset_key }) => keys.has(asset_key));
-      return { ...asset, upstream };
+      const { requires: _requires, ...spec } = asset.spec;
+      return { ...asset, upstream, spec: upstream.length > 0 ? asset.spec : spec };
     }),
     // How many run at once is up to the test.
     pools: [...pools].map((name) => pool(name, { limit: 1_000 })),

@@ -7,6 +7,7 @@ import type {
 import type { Project } from "../define/define-pawl.ts";
 import { PawlError } from "../kernel/errors.ts";
 import { suggestion } from "../kernel/message-text.ts";
+import type { AssetSpec } from "../work/definition/spec.ts";
 import { upstreamKeyOf } from "../worker/tasks/upstream.ts";
 
 /** An upstream partition of a test: materialized, and nothing else known of it unless told. */
@@ -74,7 +75,20 @@ export function projectWithUpstream(
     const made: typeof make = (context) => make(withUpstream(context, said, own));
     return [key, made] as const;
   });
-  return { ...project, functions: new Map(functions) };
+  const specs = project.specs.map((spec) => (spec.kind === "asset" ? heldTo(spec, said) : spec));
+  return { ...project, specs, functions: new Map(functions) };
+}
+
+/** How long a task of a test waits for what its asset requires: nobody else makes anything here. */
+const WAIT_MS_MAX = 60_000;
+
+/** What the asset requires of its upstream in a test; nothing where the test speaks for all of it. */
+function heldTo(spec: AssetSpec, said: TestUpstream): AssetSpec {
+  const { requires, ...rest } = spec;
+  if (requires === undefined) return spec;
+  if (spec.upstream.every(({ asset_key }) => Object.hasOwn(said, asset_key))) return rest;
+  const wait_timeout_ms = Math.min(requires.wait_timeout_ms, WAIT_MS_MAX);
+  return { ...rest, requires: { ...requires, wait_timeout_ms } };
 }
 
 function partitionsOf(

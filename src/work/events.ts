@@ -25,6 +25,7 @@ import {
   MoveStateChanged,
   MoveVerifyRequested,
 } from "./move/events.ts";
+import { AwaitedPartitionsMade, TasksDeferred, TasksRequeued } from "./requires/events.ts";
 import { RoutingChanged } from "./routing/events.ts";
 import {
   RunCancelRequested,
@@ -83,6 +84,9 @@ const OWN_EVENTS = {
   TasksStarted: z.strictObject(TasksStarted),
   TasksFinished: z.strictObject(TasksFinished),
   TaskLeaseExpired: z.strictObject(TaskLeaseExpired),
+  TasksDeferred: z.strictObject(TasksDeferred),
+  TasksRequeued: z.strictObject(TasksRequeued),
+  AwaitedPartitionsMade: z.strictObject(AwaitedPartitionsMade),
   PartitionsReported: z.strictObject(PartitionsReported),
   PartitionsForgotten: z.strictObject(PartitionsForgotten),
   BackfillCreated: z.strictObject(BackfillCreated),

@@ -10,6 +10,7 @@ import { BACKFILL_FOLDS } from "./backfill/fold.ts";
 import { DEFINITION_FOLDS } from "./definition/fold.ts";
 import { MOVE_FOLDS } from "./move/fold.ts";
 import { ROUTING_FOLDS } from "./routing/fold.ts";
+import { REQUIRES_FOLDS } from "./requires/fold.ts";
 import { RUN_FOLDS } from "./run/fold.ts";
 import { SCHEDULE_FOLDS } from "./schedule/fold.ts";
 import { SENSOR_FOLDS } from "./sensor/fold.ts";
@@ -54,6 +55,7 @@ export const FOLDS: Folds<OwnEventType> = {
   ...BACKFILL_FOLDS,
   ...RUN_FOLDS,
   ...TASK_FOLDS,
+  ...REQUIRES_FOLDS,
   ...SCHEDULE_FOLDS,
   ...SENSOR_FOLDS,
   ...SYNC_FOLDS,

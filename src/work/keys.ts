@@ -179,12 +179,16 @@ export const IDEMPOTENCY_KEYS = {
     hash: Hash,
     runId: string,
     tasks: readonly { task_key: number; attempt: number }[],
-    transition: "started" | "finished" | "closed",
+    transition: "started" | "finished" | "closed" | "unmet",
   ) => {
     const sorted = tasks.toSorted((a, b) => a.task_key - b.task_key);
     const text = sorted.map(({ task_key, attempt }) => `${task_key}:${attempt}`).join(",");
     return `tasks:${runId}:${hash.sha256(text)}:${transition}`;
   },
+  /** With the place of the event: a task may wait and go on any number of times before its next attempt. */
+  tasksWaiting: (runId: string, transition: "deferred" | "requeued", pos: number) =>
+    `tasks:${runId}:${transition}:${pos}`,
+  awaitedMade: (assetKey: string, pos: number) => `awaited_made:${assetKey}:${pos}`,
   leaseExpired: (runId: string, taskKey: number, attempt: number) =>
     `task:${runId}:${taskKey}:${attempt}:expired`,
   // As a list, because a principal and a client's id may hold whatever would part them.

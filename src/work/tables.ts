@@ -7,6 +7,7 @@ import {
   WORKSPACE,
 } from "./definition/rows.ts";
 import { MOVE_SEGMENTS, MOVES } from "./move/rows.ts";
+import { AWAITED_ASSETS, WAITING_TASKS } from "./requires/rows.ts";
 import {
   ASSET_STATUS,
   PARTITION_BLOCKS,
@@ -42,6 +43,8 @@ const OWN_TABLES = {
   runAssets: RUN_ASSETS,
   taskBlocks: TASK_BLOCKS,
   taskRetries: TASK_RETRIES,
+  waitingTasks: WAITING_TASKS,
+  awaitedAssets: AWAITED_ASSETS,
   pools: POOLS,
   partitionBlocks: PARTITION_BLOCKS,
   partitionMetadata: PARTITION_METADATA,

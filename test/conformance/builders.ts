@@ -136,6 +136,7 @@ export function task(given: Partial<TaskRow>): TaskRow {
     unmet: null,
     downstream: null,
     error: null,
+    waits: null,
     remaining: null,
     skipped: null,
     ...given,

@@ -5,6 +5,8 @@ import { claimTasks } from "../../src/work/run/claim.ts";
 import { type Context, type Decide, DECISION_ROOM } from "../../src/work/decision.ts";
 import { planChunks } from "../../src/work/backfill/advance.ts";
 import { publishDefinitions } from "../../src/work/definition/publish.ts";
+import type { AwaitedAssetRow } from "../../src/work/requires/rows.ts";
+import { wakeWaiting } from "../../src/work/requires/wake.ts";
 import { reportTasks } from "../../src/work/run/report.ts";
 import { settleRun } from "../../src/work/run/settle.ts";
 import { tickSchedule } from "../../src/work/schedule/tick.ts";
@@ -148,6 +150,7 @@ export class LedgerWorld {
       for (const run of this.runs()) {
         if (run.finished_at === null) this.submit(controlled(settleRun, run));
       }
+      for (const awaited of this.awaited()) this.submit(controlled(wakeWaiting, awaited));
       for (const backfill of this.backfills()) this.submit(controlled(planChunks, backfill));
       for (const sync of this.syncs()) this.submit(controlled(advanceSync, sync));
       for (const split of this.splits()) this.submit(controlled(advanceSplit, split));
@@ -159,6 +162,10 @@ export class LedgerWorld {
       if (this.pos === before) return rounds;
       if (rounds > 1_000) throw new Error("The controllers do not settle.");
     }
+  }
+
+  awaited(): AwaitedAssetRow[] {
+    return this.read((rows) => rows.awaitedAssets.find([], [{ cell: "asset_key" }], 10_000));
   }
 
   runs(): RunRow[] {

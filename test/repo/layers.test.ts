@@ -19,12 +19,13 @@ const ALLOWED: Record<string, readonly string[]> = {
 
 /** Which siblings a kind of work may import besides `run`. */
 const SIBLINGS: Record<string, readonly string[]> = {
-  asset: ["backfill", "definition", "sync"],
+  asset: ["backfill", "definition", "requires", "sync"],
   backfill: ["asset", "definition"],
-  definition: ["asset", "move", "schedule", "sensor", "shard", "sync", "webhook"],
+  definition: ["asset", "move", "requires", "schedule", "sensor", "shard", "sync", "webhook"],
   move: ["asset", "backfill", "definition", "shard"],
+  requires: ["asset", "definition"],
   routing: ["shard", "split"],
-  run: ["asset", "backfill", "definition", "shard", "sync"],
+  run: ["asset", "backfill", "definition", "requires", "shard", "sync"],
   schedule: ["asset", "backfill", "definition"],
   sensor: ["asset", "backfill", "definition"],
   shard: ["definition", "move"],

@@ -174,6 +174,12 @@ function dispatch(event: Audited, auditors: Auditors, violations: Violations): v
     case "TaskLeaseExpired":
       runs.leaseExpired(event);
       return segments.leaseExpired(event);
+    case "TasksDeferred":
+      return runs.tasksDeferred(event);
+    case "TasksRequeued":
+      return runs.tasksRequeued(event);
+    case "AwaitedPartitionsMade":
+      return runs.awaitedMade(event);
     case "RunFinished":
       runs.runFinished(event);
       segments.runFinished(event);

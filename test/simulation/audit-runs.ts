@@ -8,6 +8,7 @@ import type { BackfillAudit } from "./audit-backfills.ts";
 import type { Audited } from "./audit-ledger.ts";
 import type { RowDump } from "./audit-rows.ts";
 import { pairOf } from "./audited-pair.ts";
+import { AuditedDemands, type Made } from "./audited-demands.ts";
 import type { AuditedProject } from "./audited-project.ts";
 import { AuditedRun, type AuditedTask } from "./audited-run.ts";
 import { SECRET } from "./simulated-server.ts";
@@ -39,6 +40,7 @@ export class RunAudit {
   readonly #holders = new Map<string, string>();
   readonly #pools = new Map<string, number>();
   readonly #status = new Map<string, Status>();
+  readonly #demands: AuditedDemands;
   /** Attempts that added keys, until they are known to have succeeded. */
   readonly #adding = new Set<string>();
   #conflicts = 0;
@@ -53,6 +55,7 @@ export class RunAudit {
     this.#project = project;
     this.#backfills = backfills;
     this.#violations = violations;
+    this.#demands = new AuditedDemands(project);
   }
 
   /** Whether a pair was ever materialized. */
@@ -156,6 +159,13 @@ export class RunAudit {
         const isJudged = this.#status.get(pair)?.materialRun === run.data.run_id;
         check(!(run.blocked.has(pair) && isJudged), "I95", `${pair} is held back by a check`);
       }
+      const lacks = this.#demands.lackOf(task, (pair) => this.#status.get(pair));
+      check(
+        !this.#demands.isDemanding(run, task) || lacks.length === 0,
+        "I105",
+        `it lacks ${lacks.join()}`,
+      );
+      task.awaited = null;
       this.holderOf.set(`${run.pos}/${task_key}/${attempt}`, data.worker_id);
       this.#hold(run, task, name);
       Object.assign(task, { state: "running", attempt, startPos: pos, retryAt: null });
@@ -180,6 +190,47 @@ export class RunAudit {
     const isSilence = data.result.error?.class === "lease-lost";
     this.#violations.check(isLost === isSilence, "I78", `silence at ${pos} counts as a failure`);
     this.#finish(run, data.result, pos, occurred_at);
+  }
+
+  tasksDeferred({ data, pos }: Audited<"TasksDeferred">): void {
+    const run = this.#run(data.run_pos);
+    for (const { task_key, attempt, waits } of data.tasks) {
+      const task = this.#task(run, task_key);
+      const what = `task ${run.pos}/${task_key} at ${pos} waits for ${waits.asset_key}`;
+      const isFree = task.state === "free" && task.attempt === attempt && run.state !== "ENDED";
+      this.#violations.check(isFree, "I105", what);
+      const lacks = this.#demands.lackOf(task, (pair) => this.#status.get(pair));
+      this.#violations.check(lacks.length > 0, "I105", `${what}, and lacks nothing`);
+      task.awaited = { pair: pairOf(waits.asset_key, waits.partition_key), isMade: false };
+      task.retryAt = null;
+    }
+  }
+
+  tasksRequeued({ data, pos }: Audited<"TasksRequeued">): void {
+    const run = this.#run(data.run_pos);
+    for (const { task_key } of data.tasks) {
+      const task = this.#task(run, task_key);
+      const isWaiting = task.state === "free" && task.awaited !== null;
+      this.#violations.check(isWaiting, "I106", `task ${run.pos}/${task_key} goes on at ${pos}`);
+      task.awaited = null;
+    }
+  }
+
+  /** Nothing waits any more for what was made of the asset. */
+  awaitedMade({ data, pos }: Audited<"AwaitedPartitionsMade">): void {
+    for (const task of this.#waiting()) {
+      const { pair, isMade } = task.awaited ?? { pair: "", isMade: false };
+      const isTold = data.partition_keys?.some((key) => pair === pairOf(data.asset_key, key));
+      const isPassed = isMade && (isTold ?? pair.startsWith(`${data.asset_key}\n`));
+      this.#violations.check(!isPassed, "I106", `at ${pos} ${pair} is waited for in vain`);
+    }
+  }
+
+  #waiting(): AuditedTask[] {
+    const open = [...this.#runs.values()].filter(({ state }) => state !== "ENDED");
+    return open.flatMap(({ tasks }) =>
+      tasks.filter(({ state, awaited }) => state === "free" && awaited !== null),
+    );
   }
 
   runFinished({ data, pos }: Audited<"RunFinished">): void {
@@ -242,7 +293,10 @@ export class RunAudit {
       this.#free(run, task);
     } else {
       const isClosed = result.outcome === "CANCELLED" && run.isCancelRequested;
-      check(isClosed, "I36", `it ends as ${result.outcome} without having started`);
+      const isUnmet = result.error?.class === "requires" && result.outcome !== "SUCCEEDED";
+      const lacks = this.#demands.lackOf(task, (pair) => this.#status.get(pair));
+      check(!isUnmet || lacks.length > 0, "I105", `it ends as ${result.outcome} and lacks nothing`);
+      check(isClosed || isUnmet, "I36", `it ends as ${result.outcome} without having started`);
     }
     const isAgain = result.retry_at !== undefined;
     const left: string[] = [];
@@ -251,7 +305,8 @@ export class RunAudit {
       const outcome = exception ?? result.outcome;
       // A task that was given back was not tried.
       if (task.state === "running" && result.released !== true) {
-        this.#attempted(run, task, key, outcome, at);
+        const made = { code: result.code_version, isBlocked: isBlocked(result, index, outcome) };
+        this.#attempted(run, task, key, outcome, at, made);
       }
       if (outcome === "FAILED") left.push(key);
       if (isBlocked(result, index, outcome)) run.blocked.add(pairOf(task.assetKey, key));
@@ -268,6 +323,9 @@ export class RunAudit {
     if (isAgain && left.length > 0) task.keys = left;
     task.retryAt = result.retry_at ?? null;
     task.state = isAgain ? "free" : "ended";
+    const inVain = task.awaited?.isMade === true && !run.isCancelRequested;
+    check(!inVain, "I106", `it waited for ${task.awaited?.pair}, which was made`);
+    task.awaited = null;
     task.succeeded ||= result.outcome === "SUCCEEDED" && left.length === 0;
     for (const skip of result.skips ?? []) this.#skip(run, skip.task_key, name);
   }
@@ -294,7 +352,14 @@ export class RunAudit {
     for (const key of task.keys) run.set(pairOf(task.assetKey, key), "failed");
   }
 
-  #attempted(run: AuditedRun, task: AuditedTask, key: string, outcome: string, at: string): void {
+  #attempted(
+    run: AuditedRun,
+    task: AuditedTask,
+    key: string,
+    outcome: string,
+    at: string,
+    made: Made,
+  ): void {
     // A segment is no partition of anything.
     if (run.isSegment) return;
     const pair = pairOf(task.assetKey, key);
@@ -302,6 +367,11 @@ export class RunAudit {
     if (before !== undefined && before.attemptStart > task.startPos) return;
     const { run_id } = run.data;
     const isMade = outcome === "SUCCEEDED";
+    if (isMade) {
+      for (const other of this.#waiting()) {
+        if (other.awaited?.pair === pair) other.awaited.isMade = true;
+      }
+    }
     this.#status.set(pair, {
       attemptRun: run_id,
       attemptAt: at,
@@ -311,6 +381,7 @@ export class RunAudit {
       materialAt: isMade ? at : (before?.materialAt ?? null),
       materialStart: isMade ? task.startPos : (before?.materialStart ?? null),
     });
+    if (isMade) this.#demands.madeBy.set(pair, made);
   }
 
   /** The task takes its partitions and its place in its pool. */

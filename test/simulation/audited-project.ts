@@ -11,6 +11,8 @@ import type { Violations } from "./violations.ts";
 /** What is defined, as the auditor reads it from the ledger. */
 export class AuditedProject {
   readonly specs = new Map<string, Spec>();
+  /** Assets as they are defined now. */
+  readonly assets = new Map<string, AssetSpec>();
   readonly poolLimits = new Map<string, number>();
   readonly #dynamicKeys = new Map<string, string[]>();
   readonly #removed = new Map<string, Set<string>>();
@@ -27,9 +29,13 @@ export class AuditedProject {
       const hash = nodeHash.sha256(canonicalJson(body));
       violations.check(hash === spec_hash, "I19", `spec ${spec_hash} has the hash ${hash}`);
       this.specs.set(spec_hash, body);
+      if (body.kind === "asset") this.assets.set(body.asset_key, body);
       if (body.kind === "pool") this.poolLimits.set(body.pool, body.limit);
     }
-    for (const { kind, name } of data.removed) if (kind === "pool") this.poolLimits.delete(name);
+    for (const { kind, name } of data.removed) {
+      if (kind === "pool") this.poolLimits.delete(name);
+      if (kind === "asset") this.assets.delete(name);
+    }
   }
 
   keysAdded(data: EventData<"PartitionKeysAdded">, violations: Violations): void {

@@ -17,6 +17,8 @@ export type AuditedTask = {
   succeeded: boolean;
   startPos: number;
   retryAt: string | null;
+  /** The pair that it waits for as its asset requires it, and whether that was made since. */
+  awaited: { pair: string; isMade: boolean } | null;
   /** Pairs whose success must be on record before it starts. */
   needs: Set<string>;
 };
@@ -100,6 +102,7 @@ function tasksOf(data: Requested): AuditedTask[] {
         succeeded: false,
         startPos: 0,
         retryAt: null,
+        awaited: null,
         needs: new Set(
           asset.upstream.flatMap((upstream) => {
             const above = placesOf(data, upstream.asset);

@@ -90,11 +90,13 @@ export function drawSpecs(random: Random, has: AutomationKinds, syncs: SyncDrawi
     { ...LETTERS, keys: ["z", ...LETTERS.keys] },
     { ...LETTERS, keys: LETTERS.keys.slice(0, 4) },
   ]);
+  const requires = drawnRequirement(retry.delay_ms, code_version);
   const from = (...keys: string[]) => keys.map((asset_key) => ({ asset_key, mapping: SAME }));
   const specs = [
     Spec.parse({ kind: "pool", pool: "narrow", limit: random.integer(1, 3) }),
     asset("days", DAYS, random.chance(0.3) ? { pool: "narrow" } : {}),
     asset("months", MONTHS, {
+      ...requires,
       upstream: [{ asset_key: "days", mapping: { type: "time_window" } }],
     }),
     asset("days/shifted", DAYS, {
@@ -102,12 +104,17 @@ export function drawSpecs(random: Random, has: AutomationKinds, syncs: SyncDrawi
     }),
     asset("top", letters),
     asset("left", letters, { upstream: from("top") }),
-    asset("right", letters, { upstream: from("top"), pool: "narrow" }),
+    asset("right", letters, { ...requires, upstream: from("top"), pool: "narrow" }),
     asset("bottom", letters, { upstream: from("left", "right") }),
     asset("batch", NUMBERS, { batch: true, bisect: random.chance(0.7) }),
     asset("batch/each", NUMBERS, { upstream: from("batch") }),
-    asset("batch/all", NUMBERS, { upstream: from("batch", "batch/each"), batch: true }),
+    asset("batch/all", NUMBERS, {
+      ...requires,
+      upstream: from("batch", "batch/each"),
+      batch: true,
+    }),
     asset("batch/shifted", NUMBERS, {
+      ...requires,
       upstream: [{ asset_key: "batch", mapping: { type: "offset", by: -1 } }],
     }),
     asset("pooled", letters, { pool: "narrow" }),
@@ -127,4 +134,12 @@ export function drawSpecs(random: Random, has: AutomationKinds, syncs: SyncDrawi
   if (syncs !== null) specs.push(...drawSyncs(random, syncs));
   const isGone = random.chance(0.15);
   return specs.filter((spec) => !(isGone && spec.kind === "asset" && spec.asset_key === "grid"));
+}
+
+/** What some assets require of their upstream, by what was drawn anyway, so that other seeds stay as they are. */
+function drawnRequirement(delayMs: number, code: string | null): object {
+  if (delayMs !== 1_000 && delayMs !== 3_000) return {};
+  const upstream = delayMs === 1_000 ? "materialized" : "fresh";
+  const otherwise = code === "v1" ? "skip" : code === "v2" ? "fail" : "wait";
+  return { requires: { upstream, otherwise, wait_timeout_ms: code === null ? 4_000 : 20_000 } };
 }

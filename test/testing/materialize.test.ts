@@ -442,3 +442,33 @@ test("I92: an asset that is made from its own earlier partitions is made oldest 
     ["d", { after: "c" }],
   ]);
 });
+
+test("I105: what an asset requires has to be there, unless the test speaks for it", async () => {
+  const orders = asset("orders", { partitions: days, materialize: () => {} });
+  const report = asset("report", {
+    partitions: days,
+    upstream: [orders],
+    requires: "materialized",
+    materialize: () => {},
+  });
+  const partition = "2026-01-31";
+  const project = definePawl({ assets: [orders, report] });
+  const alone = await materialize(project, { assets: "report", partition });
+  expect([alone.state, alone.calls, alone.error]).toEqual([
+    "FAILED",
+    [],
+    {
+      class: "requires",
+      message: expect.stringMatching(
+        /^it waited since .* for orders 2026-01-31, which is missing$/,
+      ),
+    },
+  ]);
+  const upstream = { orders: [{ partition }] };
+  const states = [
+    await materialize(project, { assets: "report", partition, upstream }),
+    await materialize(project, { partition }),
+    await materialize(report, { partition }),
+  ].map(({ state }) => state);
+  expect(states).toEqual(["SUCCEEDED", "SUCCEEDED", "SUCCEEDED"]);
+});

@@ -382,8 +382,10 @@ function runText(
     ...(tasks.some(({ progress }) => progress !== null) ? [PROGRESS] : []),
     [
       "NOTE",
-      ({ error, lacks_worker }) =>
-        error?.message ?? (lacks_worker ? "no worker has asked for its asset" : ""),
+      ({ error, waits_for, lacks_worker }) =>
+        waits_for?.message ??
+        error?.message ??
+        (lacks_worker ? "no worker has asked for its asset" : ""),
     ],
   ]);
   return `${fields}\n\n${table}`;

@@ -21,7 +21,8 @@ import {
 } from "../http/read-within.ts";
 import { cancelRun, runNotFound } from "../../work/run/cancel.ts";
 import { requestRun, type RunRequestResult } from "../../work/run/request.ts";
-import { blockOfTask, tasksIn } from "../../work/run/task-blocks.ts";
+import { blockOfTask, isDeferred, tasksIn } from "../../work/run/task-blocks.ts";
+import { lackText } from "../../work/requires/demands.ts";
 import { keysOfTask } from "../../work/run/tasks.ts";
 import type { TaskDocument } from "../../work/run/api.ts";
 import { PawlError, present } from "../../kernel/errors.ts";
@@ -235,8 +236,10 @@ export async function taskDocuments(
     const asset = present(assetAt.get(task.asset_index), "a task's asset is the run's");
     const said = progress.get(task.task_key);
     const isCurrent = said !== undefined && said.attempt === task.attempt;
+    const { waits: _waits, ...row } = task;
     return {
-      ...task,
+      ...row,
+      retry_at: isDeferred(task) ? null : task.retry_at,
       error: task.state === "RUNNING" ? null : task.error,
       run_id: run.run_id,
       asset_key: asset.asset_key,
@@ -244,9 +247,16 @@ export async function taskDocuments(
       progress: isCurrent
         ? { done: said.done, total: said.total, note: said.note, at: said.at }
         : null,
+      waits_for: waitsFor(task),
       lacks_worker: task.state === "READY" && !claimed.has(asset.asset_key),
     } as TaskDocument;
   });
+}
+
+function waitsFor(task: TaskRow): TaskDocument["waits_for"] {
+  if (!isDeferred(task)) return null;
+  const { pos: _pos, ...waits } = task.waits;
+  return { ...waits, message: `waits for ${lackText(waits)}` };
 }
 
 const REQUEST_MESSAGES = {

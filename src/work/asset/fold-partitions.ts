@@ -3,6 +3,7 @@ import type { Instant } from "../../kernel/instant.ts";
 import { keyText } from "../../kernel/table.ts";
 import type { Folding, Touch } from "../fold.ts";
 import type { Rows } from "../rows.ts";
+import { noteMade } from "../requires/note-made.ts";
 import type { TaskResultField } from "../run/events.ts";
 import type { AttemptOutcome, RunRow, TaskRow } from "../run/rows.ts";
 import { checkVerdicts, type CheckVerdict } from "./checks.ts";
@@ -16,8 +17,8 @@ type AttemptChange = {
   readonly run: Pick<RunRow, "run_id">;
   readonly pos: number;
   readonly at: Instant;
-  /** Assets of which something was materialized. */
-  readonly made: Set<string>;
+  /** Partitions that were materialized, by asset. */
+  readonly made: Map<string, string[]>;
   readonly blocks: BlockChanges;
 };
 
@@ -92,7 +93,9 @@ export function recordAttempts(
     const edit = change.blocks.of(asset_key, key);
     const kept = edit.record(key, attemptWith(outcome, checks), said);
     if (kept === null) continue;
-    change.made.add(asset_key);
+    const made = change.made.get(asset_key);
+    if (made === undefined) change.made.set(asset_key, [key]);
+    else made.push(key);
     for (const each of kept) keepMetadata(change.rows, asset_key, key, each);
   }
 }
@@ -125,14 +128,16 @@ const partitionsReported: Folding<"PartitionsReported"> = {
   subject: (_data, pos) => pos,
   touches: ({ asset_key, items }) => [
     ["assetStatus", [asset_key]],
+    ["awaitedAssets", [asset_key]],
     ...items.flatMap((item) => touchesOfPartitions({ asset_key, ...item })),
   ],
   apply(rows, { data, pos, occurred_at }) {
     const { asset_key, reported_by, items } = data;
     const blocks = new BlockChanges(rows);
     const run = { run_id: `${REPORT}${reported_by}` };
+    const made = new Map<string, string[]>();
     for (const { materialized_at: at, ...item } of items) {
-      const change = { rows, run, pos, at, made: new Set<string>(), blocks };
+      const change = { rows, run, pos, at, made, blocks };
       const ended = { asset_key, outcome: "SUCCEEDED" as const, ...item };
       recordAttempts(change, { started_pos: pos }, ended, new Map());
     }
@@ -142,6 +147,7 @@ const partitionsReported: Folding<"PartitionsReported"> = {
       last_materialization_at: occurred_at,
       last_materialization_pos: pos,
     });
+    noteMade(rows, asset_key, made.get(asset_key) ?? [], pos);
   },
 };
 

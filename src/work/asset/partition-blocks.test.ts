@@ -394,7 +394,7 @@ function after(...attempts: readonly AttemptAt[]): PartitionRow | null {
       run: { run_id },
       pos,
       at: instantOf(pos),
-      made: new Set<string>(),
+      made: new Map<string, string[]>(),
       blocks: new BlockChanges(set.rows),
     };
     const result = {

@@ -63,16 +63,24 @@ export function assetViews(
   const above = assets.flatMap(({ spec }) => spec.upstream.map(({ asset_key }) => asset_key));
   needAssets(rows, above);
   const running = runningKeys(rows, assetKeys);
-  return assets.map(({ spec }): AssetView => {
-    const keyspace = currentKeyspace(rows, spec, context);
-    return {
-      spec,
-      definition: present(rows.definitions.get("asset", spec.asset_key), "an asset is defined"),
-      keyspace,
-      upstream: upstreamOf(rows, spec, keyspace, context),
-      running: running.get(spec.asset_key) ?? new Set(),
-    };
+  return assets.map(({ spec }) => {
+    const own = running.get(spec.asset_key);
+    return { ...viewAtRest(rows, spec, context), ...(own === undefined ? {} : { running: own }) };
   });
+}
+
+const NONE_RUNNING: ReadonlySet<string> = new Set();
+
+/** An asset that is defined, but for what tasks work on right now. */
+export function viewAtRest(rows: Rows, spec: AssetSpec, context: Pick<Context, "now">): AssetView {
+  const keyspace = currentKeyspace(rows, spec, context);
+  return {
+    spec,
+    definition: present(rows.definitions.get("asset", spec.asset_key), "an asset is defined"),
+    keyspace,
+    upstream: upstreamOf(rows, spec, keyspace, context),
+    running: NONE_RUNNING,
+  };
 }
 
 /** What is no longer defined is not made again, and makes nothing stale. */
@@ -284,21 +292,28 @@ function upstreamMapper(places: readonly Place[]): (place: Place) => Mapped[] {
 
 type Sides = { upstream: Upstream; below: Keyspace; above: Keyspace };
 
-/**
- * What a partition is made from, asset by asset: the ordinals of each; null where it is made from
- * everything there is of it.
- */
-export function madeFrom(
-  place: Place,
-): { asset_key: string; ordinals: readonly Interval[] | null }[] {
-  const { view, ordinal } = place;
-  const sides = ordinal === null ? [] : sidesOf(view, [place]);
-  return view.upstream.map((upstream) => {
-    const side = sides.find((each) => each.upstream === upstream);
-    const { asset_key, mapping } = upstream;
-    if (side === undefined || ordinal === null) return { asset_key, ordinals: null };
-    return { asset_key, ordinals: upstreamOrdinals(mapping, side.below, side.above, ordinal) };
-  });
+/** The ordinals of one asset that a partition is made from; null where it is made from everything there is of it. */
+export type MadeFrom = { asset_key: string; ordinals: readonly Interval[] | null };
+
+/** What a partition is made from, asset by asset. */
+export function madeFrom(place: Place): MadeFrom[] {
+  return madeFromEach(place.view, [place])(place);
+}
+
+/** A function that says what partitions of one asset are made from, with few look-ups for all of them. */
+export function madeFromEach(
+  { keyspace, upstream }: Pick<AssetView, "keyspace" | "upstream">,
+  places: readonly Pick<Place, "key" | "ordinal">[],
+): (place: Pick<Place, "ordinal">) => MadeFrom[] {
+  const known = places.filter(({ ordinal }) => ordinal !== null);
+  const sides = known.length === 0 ? [] : sidesOf({ keyspace, upstream }, known);
+  return ({ ordinal }) =>
+    upstream.map((each) => {
+      const side = sides.find((one) => one.upstream === each);
+      const { asset_key, mapping } = each;
+      if (side === undefined || ordinal === null) return { asset_key, ordinals: null };
+      return { asset_key, ordinals: upstreamOrdinals(mapping, side.below, side.above, ordinal) };
+    });
 }
 
 /** Separate stretches that partitions of one task may be made from; more are asked for one by one. */

@@ -3,6 +3,8 @@ import { countIntervals, mergeIntervals, subtractIntervals } from "../../kernel/
 import type { EventData } from "../events.ts";
 import type { Rows } from "../rows.ts";
 import type { Folding, Recorded, Touch } from "../fold.ts";
+import { noteMade } from "../requires/note-made.ts";
+import { EVERY } from "../requires/rows.ts";
 import { publishSchedule, removeSchedule } from "../schedule/fold.ts";
 import { publishSensor, publishWebhook, removeSensor, removeWebhook } from "../sensor/fold.ts";
 
@@ -12,6 +14,11 @@ const ENTITY_TABLES = { schedule: "schedules", sensor: "sensors", webhook: "webh
 function touchesOfEntity(kind: string, id: string | undefined): Touch[] {
   if (id === undefined) return [];
   return [[ENTITY_TABLES[kind as keyof typeof ENTITY_TABLES], [id]]];
+}
+
+/** What an asset requires, and what is required of it, may be another thing from now on. */
+function touchesOfWaits(kind: string, name: string): Touch[] {
+  return kind === "asset" ? [["awaitedAssets", [name]]] : [];
 }
 
 type Entry = EventData<"DefinitionsPublished">["specs"][number];
@@ -38,10 +45,12 @@ const definitionsPublished: Folding<"DefinitionsPublished"> = {
       ["specs", [spec_hash]] as const,
       ["definitions", [body.kind, name]] as const,
       ...touchesOfEntity(body.kind, entity?.id),
+      ...touchesOfWaits(body.kind, name),
     ]),
     ...removed.flatMap(({ kind, name, id }) => [
       ["definitions", [kind, name]] as const,
       ...touchesOfEntity(kind, id),
+      ...touchesOfWaits(kind, name),
     ]),
   ],
   apply(rows, event) {
@@ -74,11 +83,13 @@ const definitionsPublished: Folding<"DefinitionsPublished"> = {
         row_version: pos,
       });
       publishEntity(rows, entry, event);
+      if (body.kind === "asset") noteMade(rows, name, EVERY, pos);
     }
     for (const { kind, name, id } of data.removed) {
       assert(rows.definitions.get(kind, name) !== null, "only what is defined can be removed");
       rows.definitions.delete(kind, name);
       removeEntity(rows, kind, id, pos);
+      if (kind === "asset") noteMade(rows, name, EVERY, pos);
     }
   },
 };

@@ -85,6 +85,19 @@ export function lengthFault(
   return null;
 }
 
+/** How long a task waits for its upstream when its asset says nothing about it: a week. */
+export const WAIT_TIMEOUT_MS = 7 * 24 * 3_600_000;
+
+/** What the upstream partitions of a task have to be before it starts, and what becomes of it otherwise. */
+export const Requirement = z.strictObject({
+  /** All of them there, or there and not stale. */
+  upstream: z.enum(["materialized", "fresh"]),
+  otherwise: z.enum(["wait", "skip", "fail"]).default("wait"),
+  /** How long it waits, after which it fails. */
+  wait_timeout_ms: DurationMs.min(1).default(WAIT_TIMEOUT_MS),
+});
+export type Requirement = z.infer<typeof Requirement>;
+
 /** An asset as published: everything about it but its function. */
 export const AssetSpec = z.strictObject({
   kind: z.literal("asset"),
@@ -118,6 +131,8 @@ export const AssetSpec = z.strictObject({
       error: "must have names that differ",
     })
     .exactOptional(),
+  /** What has to be so upstream before it is made; absent when nothing has to. */
+  requires: Requirement.exactOptional(),
   /** Made elsewhere, and only reported here; absent for all others. */
   external: z.literal(true).exactOptional(),
 });

@@ -84,6 +84,9 @@ function checkReferences(
   assets: ReadonlyMap<string, AssetSpec>,
   pools: ReadonlySet<string>,
 ): void {
+  if (asset.requires !== undefined && asset.upstream.length === 0) {
+    throw invalid(asset, "has requires but no upstream assets; leave requires out.", {});
+  }
   const seen = new Set<string>();
   for (const { asset_key, mapping } of asset.upstream) {
     const upstream = assets.get(asset_key);

@@ -1,6 +1,7 @@
 import { z } from "zod";
 import { CheckDocument, CheckStatus } from "../asset/checks.ts";
 import { Count, FailureField, InstantText, IntervalPair, JsonValue } from "../envelope.ts";
+import { TaskWait } from "../requires/events.ts";
 import { TriggerSourceField } from "./events.ts";
 import { LogLevel, ProgressDocument } from "./protocol.ts";
 import type { RunKeyConflictRow, RunRow, TaskRow } from "./rows.ts";
@@ -109,7 +110,7 @@ const taskRow = z.strictObject({
   error: FailureField.nullable(),
   remaining: z.array(IntervalPair).nullable(),
   skipped: z.array(IntervalPair).nullable(),
-}) satisfies z.ZodType<TaskRow>;
+}) satisfies z.ZodType<Omit<TaskRow, "waits">>;
 
 /** A task as the API shows it: its row, what it makes, and how far it got. */
 export const TaskDocument = taskRow
@@ -118,6 +119,14 @@ export const TaskDocument = taskRow
     /** The task's partitions: one, several of a batch, or none. */
     partition_keys: z.array(z.string()),
     progress: ProgressDocument.nullable(),
+    /** What it waits for as its asset requires it; null when it waits for nothing, or for tasks of its run. */
+    waits_for: z
+      .strictObject({
+        ...TaskWait.shape,
+        /** The same in words. */
+        message: z.string(),
+      })
+      .nullable(),
     /** Ready, but no worker of this server has asked for its asset within the last minute. */
     lacks_worker: z.boolean(),
   })

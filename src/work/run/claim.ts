@@ -29,6 +29,7 @@ import { kindOf, StartLimits } from "../kinds.ts";
 import type { NewEvent } from "../events.ts";
 import { addMs, type Instant } from "../../kernel/instant.ts";
 import { IDEMPOTENCY_KEYS } from "../keys.ts";
+import { Demands } from "../requires/demands.ts";
 import { PartitionHolders } from "./edges.ts";
 import { RUN_CLASS } from "./request.ts";
 
@@ -104,6 +105,8 @@ export type Claimed = ClaimFound & {
   tasks: { run_pos: number; task_key: number; attempt: number; deadline_at: Instant }[];
   /** There is a task whose lease ran out since the worker was heard of: it has to ask again first. */
   isUnheard: boolean;
+  /** Tasks were put aside for what they require: there may be others behind them. */
+  isMore: boolean;
 };
 
 /** A worker ends an attempt at its timeout; this much later the engine does it for it. */
@@ -162,6 +165,7 @@ class Claim {
   readonly #context: Context;
   readonly #holders: PartitionHolders;
   readonly #limits: StartLimits;
+  readonly #demands: Demands;
   /** By run, then by the asset's index: a row found twice may be two objects. */
   readonly #taken = new Map<number, { run: RunRow; assets: Map<number, TakenAsset> }>();
   readonly #takenOfPool = new Map<string, number>();
@@ -192,6 +196,7 @@ class Claim {
     this.#holders = new PartitionHolders(rows);
     this.#limits = new StartLimits(rows);
     this.#used = new RoomUsed(context.room);
+    this.#demands = new Demands(rows, context, this.#used);
     this.#lowestLeft = request.backfill_slots ?? request.slots;
   }
 
@@ -234,12 +239,14 @@ class Claim {
     // The first ones may be held by others, so each time twice as many are looked at.
     for (let at = 0, size = 1; at < all.length; at += size, size *= 2) {
       const some = all.slice(at, at + size);
-      this.#holders.need(some.map(({ asset }) => asset));
+      const among = some.map(({ asset }) => asset);
+      this.#holders.need(among);
+      this.#demands.need(among, 1, (asset) => this.#suspects.get(nameOf(asset))?.tasks ?? []);
       for (const { asset, tasks } of some) {
         const run = present(this.#rows.runs.get(asset.run_pos), "an asset has its run");
         if (this.#mostOf(run, asset) <= 0) continue;
-        const task = tasks.find((each) => !this.#holders.isHeld(run, asset, each));
-        if (task !== undefined) return { run, asset, task };
+        const free = tasks.filter((each) => !this.#holders.isHeld(run, asset, each));
+        for (const task of this.#demands.startable(asset, free, 1)) return { run, asset, task };
       }
     }
     return null;
@@ -330,6 +337,7 @@ class Claim {
       needTasks(this.#rows, likely);
       this.#limits.need(likely);
       this.#holders.need(likely);
+      this.#demands.need(likely, until - this.#count, (asset) => this.#freeTasks(asset));
       for (const asset of likely) this.#takeFrom(asset, until - this.#count);
       if (this.#tasksRead >= this.#readMax) this.#isFull = true;
     }
@@ -344,14 +352,22 @@ class Claim {
     const run = present(this.#rows.runs.get(asset.run_pos), "an asset has its run");
     let left = Math.min(most, this.#mostOf(run, asset));
     if (left <= 0) return;
-    const own = this.#taken.get(run.run_pos)?.assets.get(asset.asset_index)?.tasks;
-    for (const task of this.#freeTasks(asset)) {
-      if (task.attempt > 0 && this.#tried >= this.#triedMax) continue;
-      if (own?.has(task.task_key) === true || this.#holders.isHeld(run, asset, task)) continue;
+    for (const task of this.#demands.startable(asset, this.#takeable(run, asset), left)) {
       if (!this.#takeTask(run, asset, task)) this.#isFull = true;
       if (this.#isFull) break;
       left -= 1;
       if (left === 0) break;
+    }
+    if (this.#demands.isFull) this.#isFull = true;
+  }
+
+  /** The tasks of an asset of a run that nobody has. */
+  *#takeable(run: RunRow, asset: RunAssetRow): Generator<TaskRow> {
+    for (const task of this.#freeTasks(asset)) {
+      if (task.attempt > 0 && this.#tried >= this.#triedMax) continue;
+      const own = this.#taken.get(run.run_pos)?.assets.get(asset.asset_index)?.tasks;
+      if (own?.has(task.task_key) === true || this.#holders.isHeld(run, asset, task)) continue;
+      yield task;
     }
   }
 
@@ -418,7 +434,8 @@ class Claim {
     const taken = [...this.#taken.values()].flatMap(({ assets }) => [...assets.values()]);
     this.#rows.specs.need(taken.map(({ asset }): Key => [asset.spec_hash]));
     const events: NewEvent[] = [];
-    const claimed: Claimed = { groups: [], tasks: [], isUnheard: this.#isUnheard };
+    const isMore = this.#demands.hasPutAside;
+    const claimed: Claimed = { groups: [], tasks: [], isUnheard: this.#isUnheard, isMore };
     if (this.#aloneMs !== null) claimed.alone_ms = this.#aloneMs;
     if (this.#suspectsWait) claimed.suspects_wait = true;
     for (const { run, assets } of this.#taken.values()) {
@@ -434,7 +451,7 @@ class Claim {
         this.#addGroup(claimed, run, asset, [...tasks.values()]);
       }
     }
-    return { events, result: claimed };
+    return { events: [...events, ...this.#demands.events()], result: claimed };
   }
 
   #started(run: RunRow, assets: readonly TakenAsset[]): NewEvent {

@@ -85,7 +85,7 @@ export const RunRequested = {
 };
 
 /** What the fold needs to find the rows of a run. */
-const runRef = {
+export const runRef = {
   run_id: z.string(),
   run_pos: z.int().positive(),
   backfill_id: z.string().nullable(),
@@ -166,7 +166,7 @@ export const RunCancelRequested = {
 const repeated = { count: z.int().min(2).optional() };
 
 /** What the fold needs to find an asset of a run. */
-const AssetOfRun = z.object({
+export const AssetOfRun = z.object({
   asset_index: Count,
   pool: z.string().nullable(),
 });

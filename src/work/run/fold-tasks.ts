@@ -4,10 +4,11 @@ import type { Instant } from "../../kernel/instant.ts";
 import type { Rows } from "../rows.ts";
 import { verdictOf } from "../asset/checks.ts";
 import { BlockChanges, recordAttempts, touchesOfPartitions } from "../asset/fold-partitions.ts";
-import { blockOfTask, TaskChanges } from "./task-blocks.ts";
+import { blockOfTask, isDeferred, TaskChanges } from "./task-blocks.ts";
 import type { RunRow, TaskRow, RunAssetRow } from "./rows.ts";
 import { intervalsOf } from "../../kernel/intervals.ts";
 import { CRASH_CLASS } from "./protocol.ts";
+import { noteMade } from "../requires/note-made.ts";
 import { runOf, touchesOfRun } from "./fold.ts";
 import { KINDS } from "../kinds.ts";
 import type { PartitionCounts, RunRef } from "../kind.ts";
@@ -17,7 +18,7 @@ import { eachResult, taskKeysOf, indexesOf } from "./tasks.ts";
 type AssetRef = { asset_index: number; pool: string | null };
 
 /** The rows that a run's task events change together; written once at the end of an event. */
-class RunChange {
+export class RunChange {
   readonly rows: Rows;
   readonly pos: number;
   readonly at: Instant;
@@ -33,7 +34,8 @@ class RunChange {
   };
   readonly assets: Map<number, RunAssetRow>;
   readonly pools = new Map<string, number>();
-  readonly made = new Set<string>();
+  /** Partitions that were made, by asset. */
+  readonly made = new Map<string, string[]>();
   readonly blocks: BlockChanges;
   readonly tasks: TaskChanges;
 
@@ -94,6 +96,13 @@ class RunChange {
   }
 
   write(): void {
+    this.writeTasks();
+    const at = { pos: this.pos, occurred_at: this.at };
+    for (const { runs } of KINDS) runs.counted?.(this.rows, this.#ref, this.counts, at);
+  }
+
+  /** Writes all but what the kinds of work count, where no partition came into another state. */
+  writeTasks(): void {
     this.blocks.write();
     this.tasks.write();
     this.rows.runs.put(this.run);
@@ -106,19 +115,19 @@ class RunChange {
       assert(running >= 0, () => `the tasks of pool ${pool} add up`);
       this.rows.pools.put({ pool, running });
     }
-    for (const asset_key of this.made) {
+    for (const [asset_key, keys] of this.made) {
       this.rows.assetStatus.put({
         asset_key,
         last_materialization_at: this.at,
         last_materialization_pos: this.pos,
       });
+      noteMade(this.rows, asset_key, keys, this.pos);
     }
-    const at = { pos: this.pos, occurred_at: this.at };
-    for (const { runs } of KINDS) runs.counted?.(this.rows, this.#ref, this.counts, at);
   }
 }
 
-function touchesOfAssets(runPos: number, assets: readonly AssetRef[]): Touch[] {
+/** The rows of a run's assets, and of their pools. */
+export function touchesOfAssets(runPos: number, assets: readonly AssetRef[]): Touch[] {
   const touches: Touch[] = [];
   for (const { asset_index, pool } of assets) {
     touches.push(["runAssets", [runPos, asset_index]]);
@@ -127,7 +136,11 @@ function touchesOfAssets(runPos: number, assets: readonly AssetRef[]): Touch[] {
   return touches;
 }
 
-function touchesOfTasks(runPos: number, entry: { task_key: number; count?: number | undefined }) {
+/** The blocks that tasks of a run are in. */
+export function touchesOfTasks(
+  runPos: number,
+  entry: { task_key: number; count?: number | undefined },
+): Touch[] {
   const first = blockOfTask(entry.task_key);
   const last = blockOfTask(entry.task_key + (entry.count ?? 1) - 1);
   const touches: Touch[] = [];
@@ -150,7 +163,7 @@ const tasksStarted: Folding<"TasksStarted"> = {
       for (const taskKey of taskKeysOf(started)) {
         const task = change.task(taskKey);
         assert(
-          task.state === "READY" || task.state === "RETRY_WAIT",
+          task.state === "READY" || task.state === "RETRY_WAIT" || isDeferred(task),
           () => `task ${taskKey} is free when it starts`,
         );
         assert(started.attempt === task.attempt + 1, "each attempt has the next number");
@@ -166,6 +179,7 @@ const tasksStarted: Folding<"TasksStarted"> = {
           started_pos: pos,
           retry_at: null,
           lost_pos: null,
+          waits: null,
         });
         change.counts.planned -= started.partitions;
         change.counts.running += started.partitions;
@@ -181,7 +195,10 @@ type Results = { run_pos: number; results: readonly TaskResultField[] };
 
 function touchesOfResults({ run_pos, results }: Results): Touch[] {
   const assets = new Set(results.map(({ asset_key }) => asset_key));
-  const touches: Touch[] = [...assets].map((asset_key) => ["assetStatus", [asset_key]]);
+  const touches = [...assets].flatMap((asset_key): Touch[] => [
+    ["assetStatus", [asset_key]],
+    ["awaitedAssets", [asset_key]],
+  ]);
   for (const result of results) {
     touches.push(...touchesOfTasks(run_pos, result));
     touches.push(...touchesOfPartitions(result));
@@ -255,6 +272,7 @@ function applyResult(change: RunChange, result: TaskResultField): void {
     failures: task.failures + (isFailure(result, failed) ? 1 : 0),
     lost_attempts: lostAttempts(task, result),
     retry_at: result.retry_at ?? null,
+    waits: null,
     finished_at: next === "RETRY_WAIT" ? null : change.at,
     error: lastError(task, result),
     ...partialOutcome(task, result),

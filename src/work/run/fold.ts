@@ -102,6 +102,7 @@ function taskRow({ data, pos }: RunRequest, task: ExpandedTask): TaskRow {
     unmet: isReady ? null : task.unmet,
     downstream: task.downstream.length === 0 ? null : task.downstream,
     error: null,
+    waits: null,
     remaining: null,
     skipped: null,
   };

@@ -176,9 +176,9 @@ export class RunClosings {
     return closing;
   }
 
-  events(): NewEvent[] {
+  events(transition: "finished" | "unmet" = "finished"): NewEvent[] {
     return [...this.#closings.values()].flatMap((closing) =>
-      closing.results.length === 0 ? [] : closing.event(),
+      closing.results.length === 0 ? [] : closing.event(transition),
     );
   }
 }
@@ -252,6 +252,25 @@ class RunClosing {
     if (result.retry_at === undefined) this.#propagate(task, asset, result);
     this.results.push(result);
     return result;
+  }
+
+  /** Ends a task that is not to start: no partition of it was tried. */
+  close(task: TaskRow, outcome: "SKIPPED" | "FAILED", error: Failure): void {
+    const asset = this.asset(task);
+    this.#touched.add(task.asset_index);
+    const result: TaskResultField = {
+      task_key: task.task_key,
+      attempt: task.attempt,
+      asset_index: task.asset_index,
+      asset_key: asset.asset_key,
+      outcome,
+      partition_keys: keysOfTask(this.run, asset, task),
+      partitions: sizeOfTask(this.run, asset, task),
+      code_version: null,
+      error,
+    };
+    this.#propagate(task, asset, result);
+    this.results.push({ ...result, partition_keys: [] });
   }
 
   /** Whether there is room for an attempt's end: it writes its partitions, and tasks that waited for it. */
@@ -402,7 +421,7 @@ class RunClosing {
       });
   }
 
-  event(): NewEvent {
+  event(transition: "finished" | "unmet"): NewEvent {
     const { hash } = this.#context;
     // A task skipped by an earlier result may not be released by a later one.
     for (const result of this.results) {
@@ -411,7 +430,7 @@ class RunClosing {
     }
     return {
       type: "TasksFinished",
-      idempotency_key: IDEMPOTENCY_KEYS.tasks(hash, this.run.run_id, this.results, "finished"),
+      idempotency_key: IDEMPOTENCY_KEYS.tasks(hash, this.run.run_id, this.results, transition),
       data: {
         ...runRef(this.run),
         assets: this.touchedAssets(),

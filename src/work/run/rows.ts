@@ -6,6 +6,7 @@ import type { Interval } from "../../kernel/intervals.ts";
 import type { RetryPolicy } from "../definition/spec.ts";
 import type { ShardWorkRef } from "../shard/step-protocol.ts";
 import type { Failure } from "../backfill/rows.ts";
+import type { TaskWait } from "../requires/events.ts";
 import {
   type Condition,
   fixed,
@@ -166,6 +167,8 @@ export type TaskRow = {
   /** Tasks that wait for this one. */
   downstream: number[] | null;
   error: Failure | null;
+  /** What it waited for last since its last attempt, as its asset requires it; it still does while it is WAITING. */
+  waits: (TaskWait & { pos: number }) | null;
   /** Of a batch task, the partitions that still have to be done, by place; null for all. */
   remaining: Interval[] | null;
   /** Of a batch task, the partitions that its function skipped, by place. */
@@ -201,7 +204,9 @@ export type HeldStretch = [from: number, to: number, attempt: number, claimed_by
 
 /** What only few tasks have. */
 export type TaskApart = {
-  [Cell in "unmet" | "downstream" | "error" | "remaining" | "skipped"]?: NonNullable<TaskRow[Cell]>;
+  [Cell in "unmet" | "downstream" | "error" | "waits" | "remaining" | "skipped"]?: NonNullable<
+    TaskRow[Cell]
+  >;
 };
 
 /** The table of blocks of tasks: of neighbours, what is equal is written once. */
@@ -222,7 +227,7 @@ export const TASK_BLOCKS = defineTable("task_blocks", ["run_pos", "block"], {
 /** Neighbouring tasks of an unfinished run; `task-blocks.ts` reads and writes them. */
 export type TaskBlockRow = RowIn<typeof TASK_BLOCKS>;
 
-/** The table of tasks that wait to be tried again. */
+/** The table of tasks that wait to be tried again, or for something at most until then. */
 export const TASK_RETRIES = defineTable("task_retries", ["run_pos", "task_key"], {
   run_pos: int,
   task_key: int,
@@ -230,7 +235,7 @@ export const TASK_RETRIES = defineTable("task_retries", ["run_pos", "task_key"],
   retry_at: textOf<Instant>(),
 });
 
-/** A task that waits to be tried again: few do, and they are found by their time. */
+/** A task whose time comes: few have one, and they are found by it. */
 export type TaskRetryRow = RowIn<typeof TASK_RETRIES>;
 
 /** The table of pools. */

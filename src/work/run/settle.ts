@@ -31,6 +31,9 @@ const WORK: ControlledWork<"runs"> = {
         ACTIVE_RUNS,
         { cell: "tasks_ready", is: "=", value: 0 },
         { cell: "tasks_running", is: "=", value: 0 },
+        // What waits goes on by its time, or when what it waits for is there.
+        { cell: "tasks_waiting", is: "=", value: 0 },
+        { cell: "tasks_retry_wait", is: "=", value: 0 },
       ],
     },
   ],

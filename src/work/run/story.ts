@@ -39,7 +39,13 @@ export async function runEvents(
   return told;
 }
 
-const ABOUT_TASKS = ["TasksStarted", "TasksFinished", "TaskLeaseExpired"];
+const ABOUT_TASKS = [
+  "TasksStarted",
+  "TasksFinished",
+  "TaskLeaseExpired",
+  "TasksDeferred",
+  "TasksRequeued",
+];
 
 /** The results of attempts that an event tells; none for all other events. */
 export function resultsOf({ type, data }: RecordedEvent): readonly TaskResultField[] {
@@ -70,6 +76,9 @@ export function isAboutTasks(event: RecordedEvent, tasks: ReadonlySet<number>): 
     Array.from({ length: count }, (_, at) => task_key + at).some((key) => tasks.has(key));
   if (event.type === "TasksStarted") {
     return (JSON.parse(event.data) as EventData<"TasksStarted">).tasks.some(isOne);
+  }
+  if (event.type === "TasksDeferred" || event.type === "TasksRequeued") {
+    return (JSON.parse(event.data) as EventData<"TasksRequeued">).tasks.some(isOne);
   }
   return resultsOf(event).some((result) => isOne(result) || (result.skips ?? []).some(isOne));
 }

@@ -38,6 +38,7 @@ function newTask(task_key: number, asset_index: number, partition_index: number 
     unmet: null,
     downstream: null,
     error: null,
+    waits: null,
     remaining: null,
     skipped: null,
   };

@@ -128,6 +128,7 @@ function rowOf(
     unmet: own?.unmet ?? null,
     downstream: own?.downstream ?? null,
     error: own?.error ?? null,
+    waits: own?.waits ?? null,
     remaining: own?.remaining ?? null,
     skipped: own?.skipped ?? null,
   };
@@ -168,11 +169,12 @@ function hasStatus(task: TaskRow, status: TaskStatus): boolean {
 
 /** What only few tasks have; null for a task that has nothing of it. */
 function apartOf(task: TaskRow): TaskApart | null {
-  const { unmet, downstream, error, remaining, skipped } = task;
+  const { unmet, downstream, error, waits, remaining, skipped } = task;
   const isPlain =
     unmet === null &&
     downstream === null &&
     error === null &&
+    waits === null &&
     remaining === null &&
     skipped === null;
   if (isPlain) return null;
@@ -180,6 +182,7 @@ function apartOf(task: TaskRow): TaskApart | null {
     ...(unmet === null ? {} : { unmet }),
     ...(downstream === null ? {} : { downstream }),
     ...(error === null ? {} : { error }),
+    ...(waits === null ? {} : { waits }),
     ...(remaining === null ? {} : { remaining }),
     ...(skipped === null ? {} : { skipped }),
   };
@@ -326,15 +329,41 @@ export class TaskChanges {
     }
   }
 
-  #writeRetry({ run_pos, task_key, asset_key, state, retry_at }: TaskRow): void {
-    const { taskRetries } = this.#rows;
-    const block = this.#rows.taskBlocks.get(run_pos, blockOfTask(task_key));
-    const place = task_key % BLOCK_TASKS;
-    if (block !== null && statusAt(block, place)?.[0] === "RETRY_WAIT")
-      taskRetries.delete(run_pos, task_key);
-    if (state !== "RETRY_WAIT" || retry_at === null) return;
-    taskRetries.insert({ run_pos, task_key, asset_key, retry_at });
+  #writeRetry(task: TaskRow): void {
+    const { run_pos, task_key, asset_key, retry_at } = task;
+    const { taskBlocks, taskRetries, waitingTasks } = this.#rows;
+    const block = taskBlocks.get(run_pos, blockOfTask(task_key));
+    const before = block === null ? null : statusAt(block, task_key % BLOCK_TASKS)?.[0];
+    const wasDeferred = before === "WAITING" && block?.apart?.[task_key]?.waits !== undefined;
+    if (before === "RETRY_WAIT" || wasDeferred) taskRetries.delete(run_pos, task_key);
+    if (wasDeferred) waitingTasks.delete(run_pos, task_key);
+    if (hasTime(task) && retry_at !== null) {
+      taskRetries.insert({ run_pos, task_key, asset_key, retry_at });
+    }
+    if (!isDeferred(task)) return;
+    const { asset_key: awaited_asset, partition_key: awaited_key, pos } = task.waits;
+    waitingTasks.insert({
+      run_pos,
+      task_key,
+      asset_index: task.asset_index,
+      asset_key,
+      awaited_asset,
+      awaited_key,
+      deferred_pos: pos,
+    });
   }
+}
+
+/** Whether a task goes on by the time alone: to be tried again, or as it has waited for long enough. */
+function hasTime(task: TaskRow): boolean {
+  return task.state === "RETRY_WAIT" || isDeferred(task);
+}
+
+/** Whether a task waits for something of another asset, rather than for tasks of its run. */
+export function isDeferred(
+  task: TaskRow,
+): task is TaskRow & { waits: NonNullable<TaskRow["waits"]> } {
+  return task.state === "WAITING" && task.waits !== null;
 }
 
 /** Writes the tasks of a new run, in order. */

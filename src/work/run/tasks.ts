@@ -381,13 +381,21 @@ export function outcomes(
     if (task.state === "FAILED") add(rest, found.failed);
     if (task.state === "CANCELLED") add(rest, found.cancelled);
     if (task.state === "SKIPPED") {
-      // Skipped by its own function, or never started because what it needs failed.
-      add(rest, task.started_pos === null ? found.failed : found.skipped);
+      // By its own function or for what its asset requires, or because what it needs in its run failed.
+      add(rest, isLeftOut(task) ? found.failed : found.skipped);
     }
   }
   for (const list of [found.failed, found.cancelled, found.skipped]) list.sort((a, b) => a - b);
   return found;
 }
+
+/** Whether a skipped task never started because a task of its run failed that it is made from. */
+export function isLeftOut({ started_pos, error }: Pick<TaskRow, "started_pos" | "error">): boolean {
+  return started_pos === null && error?.class !== REQUIRES_CLASS;
+}
+
+/** What the error of a task is called that did not start for what its asset requires of its upstream. */
+export const REQUIRES_CLASS = "requires";
 
 /** Tasks numbered one after the other and alike in all else, as one entry. */
 export function repeatedTasks<Entry extends TaskEntry>(entries: readonly Entry[]): Entry[] {

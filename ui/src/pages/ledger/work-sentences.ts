@@ -99,6 +99,8 @@ export const RUN_SENTENCES: Sentences<
   | "TasksStarted"
   | "TasksFinished"
   | "TaskLeaseExpired"
+  | "TasksDeferred"
+  | "TasksRequeued"
 > = {
   RunRequested: runRequested,
   RunStarted: () => "The run started: a worker took its first task.",
@@ -115,6 +117,14 @@ export const RUN_SENTENCES: Sentences<
     (result.retry_at === undefined
       ? ". No retry is left."
       : `. Retry at ${momentText(result.retry_at)}.`),
+  TasksDeferred({ tasks }) {
+    const awaited = tasks.map(({ waits: { asset_key, partition_key } }) =>
+      `${asset_key} ${partition_key}`.trimEnd(),
+    );
+    return `${counted(tasks.length, "task")} began to wait for ${someNames([...new Set(awaited)])}.`;
+  },
+  TasksRequeued: ({ tasks }) =>
+    `What ${counted(tasks.length, "task")} waited for changed; the requirements are checked again.`,
 };
 
 /** Backfills in sentences. */
@@ -163,6 +173,7 @@ export const DEFINITION_SENTENCES: Sentences<
   | "PartitionKeysRestored"
   | "PartitionsReported"
   | "PartitionsForgotten"
+  | "AwaitedPartitionsMade"
 > = {
   DefinitionsPublished({ definition_version, origin, specs, removed }) {
     const names = specs.map(({ name, body }) => `${body.kind} ${name}`);
@@ -184,6 +195,9 @@ export const DEFINITION_SENTENCES: Sentences<
     const count = items.reduce((sum, { partition_keys }) => sum + partition_keys.length, 0);
     return `${named(reported_by)} reported ${counted(count, "partition")} of ${named(asset_key)} as made elsewhere.`;
   },
+  AwaitedPartitionsMade: ({ asset_key, partition_keys }) =>
+    `Tasks that waited for ${partition_keys === null ? "anything" : counted(partition_keys.length, "partition")} ` +
+    `of ${named(asset_key)} were notified.`,
   PartitionsForgotten: ({ asset_key, partition_keys }) =>
     `Reports of ${counted(partition_keys.length, "partition")} of ${named(asset_key)} were taken back.`,
 };

@@ -92,6 +92,7 @@ const COLUMNS: Column<Task>[] = [
 /** The error of a task, or how far it is by its own word. */
 function TaskWord({ task }: { task: Task }): ReactNode {
   if (task.error !== null) return <span className="runs-error">{task.error.message}</span>;
+  if (task.waits_for !== null) return task.waits_for.message;
   if (task.progress === null) return <NoValue />;
   const { done, total, note } = task.progress;
   return (

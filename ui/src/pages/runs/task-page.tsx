@@ -144,6 +144,10 @@ function TaskFacts({ task }: { task: Detail }): ReactNode {
           ],
           ["Next attempt", task.retry_at === null ? null : <Time key="retry" at={task.retry_at} />],
           ["Waiting for", waitsText(task)],
+          [
+            "Waits until",
+            task.waits_for === null ? null : <Time key="until" at={task.waits_for.until} />,
+          ],
         ]}
       />
     </div>
@@ -180,12 +184,14 @@ function PartitionLinks({ task }: { task: Detail }): ReactNode {
   );
 }
 
-function waitsText({ unmet }: Detail): string {
+function waitsText({ unmet, waits_for }: Detail): string {
+  if (waits_for !== null) return waits_for.message.replace("waits for ", "");
   if (unmet === null || unmet.length === 0) return "";
   return unmet.length === 1 ? `task ${unmet[0]}` : `${unmet.length} tasks upstream`;
 }
 
-function untried({ state }: Detail): string {
+function untried({ state, error }: Detail): string {
+  if (error?.class === "requires") return "Not started: what it requires was not there.";
   if (state === "SKIPPED") return "Skipped: something upstream failed.";
   if (state === "CANCELLED") return "Cancelled before it started.";
   return state === "WAITING" ? "Waiting for upstream." : "Waiting for a worker.";
