@@ -193,7 +193,7 @@ export class BlockEdit {
     }
     // Where no partition of a block ever said anything there is nothing to go through.
     const isSilent = this.#metadata.length === 0 && this.#kept.length === 0;
-    for (let place = 0; !isSilent && place < size; place++) {
+    for (let place = 0, end = isSilent ? 0 : size; place < end; place++) {
       const source = sources?.[place] ?? place;
       const metadata = this.#metadata[source];
       const kept = this.#kept[source] ?? 0;

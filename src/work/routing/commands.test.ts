@@ -95,7 +95,7 @@ describe("changeRouting", () => {
   test("refuses shards that there are not, and names those there are", () => {
     const world = splitWorld();
     expect(refusal(world, one("t1", "bb")).message).toBe(
-      'There is no shard "bb" (perhaps b is meant); there are a, b, c, p.',
+      'There is no shard "bb"; there are a, b, c, p.',
     );
     expect(refusal(world, { default_shard: "zebra", routes: [] }).code).toBe("SHARD_NOT_FOUND");
     expect(refusal(new LedgerWorld(), one("t1", "a")).message).toContain("has no shards");
