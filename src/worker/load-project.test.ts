@@ -22,7 +22,7 @@ function config(text: string): string {
 const quiet = { info: () => undefined, warn: () => undefined, error: () => undefined };
 
 async function load(configPath: string) {
-  const worker = await forkWorker({ configPath, logger: quiet, loadMs: 10_000 });
+  const worker = await forkWorker({ configPath, logger: quiet, loadMs: 120_000 });
   await worker.stop();
   return worker.loaded;
 }
