@@ -7,6 +7,7 @@ import process from "node:process";
 import { installPackage } from "../scripts/build-package.ts";
 import { atMost, type Bench, type Benchmark, percentile, told } from "./benchmark.ts";
 import { keepTrack } from "./child-process.ts";
+import { firstBackfill } from "./first-backfill.ts";
 
 const ROUNDS = 20;
 const SETTING = `packaged, median of ${ROUNDS}`;
@@ -81,8 +82,9 @@ async function served(command: string, folder: string): Promise<() => Promise<vo
 /** How soon the command line and a worker are there, as they are installed. */
 export const startUp: Benchmark = {
   name: "start-up",
-  about: "how soon the command line and a worker are there",
-  async run({ folder, say }: Bench) {
+  about: "how soon the command line and a worker are there, and a newcomer's first backfill",
+  async run(bench: Bench) {
+    const { folder, say } = bench;
     const command = await installPackage();
     const worker = join(dirname(command), "..", "dist", "chunks", "worker-process.js");
     const config = join(folder, "pawl.config.ts");
@@ -112,6 +114,7 @@ export const startUp: Benchmark = {
       claimed.push(claimedMs);
     }
     await stop();
+    const first = await firstBackfill(bench);
     const median = (values: number[]): number => percentile(values, 0.5);
     return [
       told("node -e 0, which all others include", SETTING, median(floor), "ms"),
@@ -120,6 +123,7 @@ export const startUp: Benchmark = {
       atMost("pawl backfill list against a server", SETTING, median(list), 250, "ms"),
       told("a worker process that has loaded its project", SETTING, median(loaded), "ms"),
       atMost("a worker process that asks for work", SETTING, median(claimed), 250, "ms"),
+      ...first,
     ];
   },
 };

@@ -162,7 +162,7 @@ export async function installPackage(): Promise<string> {
  * Packs the package as it is published, unless that is done of the sources as they are; answers its
  * tarball. The page has to be built already.
  */
-async function packPackage(): Promise<string> {
+export async function packPackage(): Promise<string> {
   const command = await installPackage();
   const published = [...SOURCES, ...PUBLISHED_TEXTS, "dist/page-sources.txt"];
   const packed = join(CACHE, `pawl-packed-${stampOf(published).slice(0, 16)}`);

@@ -56,6 +56,7 @@ describe("nearMiss", () => {
   test("finds what differs by a slip, by case or by separators", () => {
     expect(nearMiss("partitons", ["pool", "partitions"])).toBe("partitions");
     expect(nearMiss("max_attempts", ["maxAttempts", "delayMs"])).toBe("maxAttempts");
+    expect(nearMiss("sing", ["pool", "sign"])).toBe("sign");
   });
 
   test("suggests nothing for one or two letters but what differs by case or separators", () => {

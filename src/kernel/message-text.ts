@@ -60,16 +60,20 @@ function simplified(name: string): string {
   return name.toLowerCase().replace(/[_-]/g, "");
 }
 
-/** How many characters must be added, taken away or replaced to make one text of the other. */
+/** How many characters must be added, taken away, replaced or swapped with the next to make one text of the other. */
 function editDistance(one: string, other: string): number {
+  let before: number[] = [];
   let above = Array.from({ length: other.length + 1 }, (_, at) => at);
   for (let row = 1; row <= one.length; row++) {
     const current = [row];
     for (let column = 1; column <= other.length; column++) {
       const replaced = (above[column - 1] ?? 0) + (one[row - 1] === other[column - 1] ? 0 : 1);
       const shifted = Math.min(above[column] ?? 0, current[column - 1] ?? 0) + 1;
-      current.push(Math.min(replaced, shifted));
+      const isSwapped = one[row - 1] === other[column - 2] && one[row - 2] === other[column - 1];
+      const swapped = isSwapped && row > 1 ? (before[column - 2] ?? 0) + 1 : shifted;
+      current.push(Math.min(replaced, shifted, swapped));
     }
+    before = above;
     above = current;
   }
   return above[other.length] ?? 0;

@@ -15,7 +15,7 @@ export type MetadataValue =
 
 type Document = { readonly [key: string]: Json };
 
-/** The value as one that says how it is shown; null for any other, and for one that is not whole. */
+/** The value as one that says how it is shown; null for any other, and for one that is not whole or too large to show. */
 export function metadataValueOf(value: Json): MetadataValue | null {
   if (!isDocument(value)) return null;
   switch (value["type"]) {
@@ -55,12 +55,16 @@ function numberOf(document: Document): MetadataValue | null {
 
 const DIGITS = /^-?\d+$/;
 
+/** More cells than metadata has room for when each is written: others are only claimed by long lists of nothing. */
+const CELLS_MAX = 10_000;
+
 function tableOf(document: Document): MetadataValue | null {
   const { columns, rows } = document;
   if (!isList(columns) || !isList(rows) || !hasOnly(document, "columns", "rows")) return null;
   const names = columns.filter((name) => typeof name === "string");
   const lists = rows.filter(isList);
   if (names.length < columns.length || lists.length < rows.length) return null;
+  if (names.length * lists.length > CELLS_MAX) return null;
   return { type: "table", columns: names, rows: lists };
 }
 

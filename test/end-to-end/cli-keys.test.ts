@@ -31,7 +31,7 @@ describe("keys of dynamic partitions", () => {
       "Added 4 keys; tenants has 4 now.\n",
     );
     expect(await said("partitions", "remove", "reports", "b", "x")).toBe(
-      "Removed 1 keys; tenants has 3 now. 1 were not there.\n",
+      "Removed 1 key; tenants has 3 now. 1 was not there.\n",
     );
     project.write("gone.txt", "c\n\nd\n");
     const file = ["--file", join(project.folder, "gone.txt")];
@@ -47,7 +47,7 @@ describe("keys of dynamic partitions", () => {
     const long = Array.from({ length: 3_000 }, (_, at) => `${at}-${"é".repeat(200)}`);
     project.write("gone.txt", ["a", ...long, "b"].join("\n"));
     expect(await said("partitions", "remove", "reports", ...file)).toBe(
-      "Removed 2 keys; tenants has 0 now. 3000 were not there.\n",
+      "Removed 2 keys; tenants has 0 now. 3,000 were not there.\n",
     );
 
     const { code, stderr } = await project.pawl(["partitions", "remove", "reports"]);

@@ -20,6 +20,7 @@ import {
 import {
   type Column,
   counted,
+  countText,
   errorText,
   type Field,
   layoutFields,
@@ -175,7 +176,7 @@ const PARTITIONS = {
     need: "definitions",
     fields: ({ argument, fields }) => ({ keys: argument.flatMap(keysOf), ...fields }),
     text: (_terminal, { added, definition, count }) =>
-      `Added ${added} keys; ${definition} has ${count} now.`,
+      `Added ${counted(added, "key")}; ${definition} has ${count} now.`,
   }),
   remove: subcommand({
     description: "remove keys from an asset with dynamic partitions; what is known of them stays",
@@ -240,8 +241,11 @@ async function removeKeys(client: Client, of: KeysToRemove): Promise<Outcome> {
     if (at < keys.length) continue;
     const { definition, count } = answer;
     return outcomeOf({ definition, ...total, count }, () => {
-      const rest = total.absent === 0 ? "" : ` ${total.absent} were not there.`;
-      return `Removed ${total.removed} keys; ${definition} has ${count} now.${rest}`;
+      const rest =
+        total.absent === 0
+          ? ""
+          : ` ${countText(total.absent)} ${total.absent === 1 ? "was" : "were"} not there.`;
+      return `Removed ${counted(total.removed, "key")}; ${definition} has ${count} now.${rest}`;
     });
   }
   throw new PawlError("INPUT_INVALID", "--file: expected a key on each line, got an empty file.");

@@ -16,7 +16,7 @@ import {
   outcomeOf,
   subcommand,
 } from "../base/subcommands.ts";
-import { countText, note, paintState, type Terminal } from "../base/terminal.ts";
+import { counted, countText, note, paintState, type Terminal } from "../base/terminal.ts";
 import { waitWithProgress } from "../base/waiting.ts";
 import type { Cli } from "../cli.ts";
 import {
@@ -153,7 +153,7 @@ function isStuck(sync: SyncDocument): boolean {
 
 function progressOf(sync: SyncDocument) {
   const { lag_blocks: lag, state } = sync;
-  const behind = lag === null || lag === 0 ? "" : `${countText(lag)} blocks behind`;
+  const behind = lag === null || lag === 0 ? "" : `${counted(lag, "block")} behind`;
   return {
     total: sync.segments_total,
     done: sync.segments_complete,
@@ -432,7 +432,7 @@ const SYNCS = {
         { ...asked, result, faults },
         () =>
           failure === null
-            ? `Sync ${syncLabel(asked)}: ${asked.segments} segments are as the source has them.`
+            ? `Sync ${syncLabel(asked)}: ${counted(asked.segments, "segment")} ${asked.segments === 1 ? "is" : "are"} as the source has ${asked.segments === 1 ? "it" : "them"}.`
             : syncEndText(terminal, result),
         failure,
       );

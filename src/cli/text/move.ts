@@ -156,7 +156,7 @@ export function moveLine(move: MoveDocument): string {
   const rate = move.rate_rows_per_second === null ? "" : `, ${rateText(move.rate_rows_per_second)}`;
   return (
     `${move.state} ${move.phase}, ${settled}/${move.segments_total} segments, ` +
-    `${countText(move.rows_copied)} rows${rate}${aside}`
+    `${counted(move.rows_copied, "row")}${rate}${aside}`
   );
 }
 

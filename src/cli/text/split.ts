@@ -2,6 +2,7 @@ import type { SplitDocument, SplitStepDocument, CutoverTransition } from "../../
 import { formatDuration, relativeTime } from "../base/options.ts";
 import { shortId } from "../base/api.ts";
 import {
+  counted,
   countText,
   errorText,
   type Field,
@@ -81,7 +82,7 @@ function statusFields(terminal: Terminal, split: SplitDocument): Field[] {
   return [
     ["phase", `${paintState(terminal, split.phase)} (version ${split.state_version})`],
     ["step", stepText(split, now)],
-    ["backfill", `${backfill.status}, ${countText(backfill.total_rows_copied)} rows copied`],
+    ["backfill", `${backfill.status}, ${counted(backfill.total_rows_copied, "row")} copied`],
     ["tail", tailText(tail)],
     ["verification", verification === null ? null : verificationText(verification)],
     ["write pause", pause === null ? null : `${pause.toFixed(1)} ms`],
@@ -101,7 +102,7 @@ function stepText({ step }: SplitDocument, now: number): string | null {
 
 function tailText({ status, lag_ms, lag_events }: SplitDocument["tail"]): string {
   if (lag_ms === null) return status;
-  return `${status}, ${formatDuration(lag_ms)} and ${countText(lag_events ?? 0)} changes behind`;
+  return `${status}, ${formatDuration(lag_ms)} and ${counted(lag_events ?? 0, "change")} behind`;
 }
 
 function verificationText({
@@ -113,7 +114,7 @@ function verificationText({
 }: NonNullable<SplitDocument["verification"]>): string {
   const found = ok ? (finished ? "all equal" : "equal so far") : "differs";
   const said = note === null ? "" : ` (${note})`;
-  return `${found}: ${countText(rows)} rows in ${countText(ranges)} ranges${said}`;
+  return `${found}: ${counted(rows, "row")} in ${counted(ranges, "range")}${said}`;
 }
 
 function tableLines({ backfill }: SplitDocument): string[] {
@@ -135,7 +136,7 @@ export function splitLine({ phase, step, backfill, tail, wanted }: SplitDocument
   const lag = tail.lag_ms === null ? "" : `, ${formatDuration(tail.lag_ms)} behind`;
   const doing = step === null || step.state === null ? "" : `, ${step.step} ${step.state}`;
   const wish = wanted === null ? "" : `, ${wanted} wanted`;
-  return `${phase}${doing}, ${countText(backfill.total_rows_copied)} rows copied${lag}${wish}`;
+  return `${phase}${doing}, ${counted(backfill.total_rows_copied, "row")} copied${lag}${wish}`;
 }
 
 /** A page of splits. */

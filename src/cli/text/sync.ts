@@ -12,6 +12,7 @@ import { shortId } from "../base/api.ts";
 import {
   type Column,
   countsText,
+  counted,
   countText,
   errorText,
   type Field,
@@ -210,11 +211,11 @@ function headText(sync: SyncDocument, now: number): string | null {
 function rangeText({ from_block, to_block, to_limit, blocks_total }: SyncDocument): string {
   const end = to_limit === null ? "follows the head" : `ends at ${to_limit}`;
   if (to_block === null) return `from ${from_block}, not planned yet; ${end}`;
-  return `${from_block} to ${to_block}, ${countText(blocks_total)} blocks; ${end}`;
+  return `${from_block} to ${to_block}, ${counted(blocks_total, "block")}; ${end}`;
 }
 
 function syncedText({ synced_to, lag_blocks }: SyncDocument): string {
-  const behind = lag_blocks === 0 ? "nothing" : `${countText(lag_blocks ?? 0)} blocks`;
+  const behind = lag_blocks === 0 ? "nothing" : counted(lag_blocks ?? 0, "block");
   return `${synced_to ?? "nothing yet"}${lag_blocks === null ? "" : `, ${behind} behind`}`;
 }
 
@@ -222,7 +223,7 @@ function progressText(sync: SyncDocument): string {
   return (
     `${sync.progress_pct.toFixed(1)}% of segments (${countText(sync.segments_complete)} of ` +
     `${countText(sync.segments_total)}), ${countText(sync.blocks_complete)} of ` +
-    `${countText(sync.blocks_total)} blocks, ${countText(sync.rows_stored)} rows`
+    `${counted(sync.blocks_total, "block")}, ${counted(sync.rows_stored, "row")}`
   );
 }
 
@@ -312,7 +313,7 @@ function segmentNote(segment: SegmentDocument): string {
     excluded === null ? segmentError(error_class, error_message) : "",
     reason === null ? "" : `again: ${reason}`,
     verification === null ? "" : verificationText(verification),
-    segment.set_aside === null ? "" : `${segment.set_aside.length} blocks quarantined`,
+    segment.set_aside === null ? "" : `${counted(segment.set_aside.length, "block")} quarantined`,
   ];
   return notes.filter((each) => each !== "").join("; ");
 }
@@ -349,7 +350,7 @@ export function syncEndText(terminal: Terminal, sync: SyncDocument): string {
   return (
     `Sync ${syncLabel(sync)} ${paintState(terminal, sync.status)}: ${through} is synced, ` +
     `${sync.segments_complete} of ${sync.segments_total} segments, ` +
-    `${countText(sync.rows_stored)} rows.`
+    `${counted(sync.rows_stored, "row")}.`
   );
 }
 
@@ -399,7 +400,7 @@ function namesTable(overview: SyncOverview): string {
       "right",
     ],
     ["FAILED", (row) => countText(row.segments_failed), "right"],
-    ["SET ASIDE", (row) => countText(row.segments_quarantined), "right"],
+    ["QUARANTINED", (row) => countText(row.segments_quarantined), "right"],
     ["BLOCKS", (row) => countText(row.blocks_complete), "right"],
     ["ROWS", (row) => countText(row.rows_stored), "right"],
     [

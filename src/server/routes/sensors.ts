@@ -344,7 +344,7 @@ function sentenceOf(
   if (status === "error") return `Sensor ${name} failed: ${error?.message ?? "no reason given"}`;
   const count = run_requests.length;
   const added = (keys_added ?? []).map(({ definition, keys }) => {
-    return ` ${keys.length} ${keys.length === 1 ? "key" : "keys"} ${isDry ? "would be" : "were"} added to ${definition}.`;
+    return ` ${keys.length} ${keys.length === 1 ? "key" : "keys"} ${isDry ? "would be" : keys.length === 1 ? "was" : "were"} added to ${definition}.`;
   });
   if (count === 0 && added.length > 0) return `Sensor ${name} triggered no run.${added.join("")}`;
   if (count === 0) return `Sensor ${name} found nothing new.`;

@@ -1,5 +1,5 @@
 import { describe, expect, test } from "vitest";
-import { cancelConsequence, type Run, someText, taskHref } from "./run-texts.ts";
+import { cancelConsequence, partOf, type Run, someText, taskHref } from "./run-texts.ts";
 
 const NONE = {
   tasks_waiting: 0,
@@ -28,6 +28,13 @@ describe("cancelConsequence", () => {
 
 test("a place is written so that any id fits into it", () => {
   expect(taskHref("run/1", 2)).toBe("/runs/run%2F1/tasks/2");
+});
+
+test("what asked is named where its name says something", () => {
+  expect(partOf("evaluation", "01KABC:1794800592492")).toBe("");
+  expect(partOf("evaluation", "01KABC:message:msg_42")).toBe("evaluation message:msg_42");
+  expect(partOf("tick", "01KABC:manual:1794800592")).toBe("");
+  expect(partOf("tick", "01KABC:2026-11-19T02:30")).toBe("tick 2026-11-19T02:30");
 });
 
 test("some names are told by the first and the number of the others", () => {

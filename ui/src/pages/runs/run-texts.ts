@@ -56,3 +56,9 @@ export function cancelConsequence(run: Run): string {
 function tasks(count: number): string {
   return count === 1 ? "1 task" : `${count} tasks`;
 }
+
+/** What asked within a schedule or a sensor, by its id: nothing where that is only a number of ours. */
+export function partOf(noun: string, id: string): string {
+  const own = id.split(":").slice(1).join(":");
+  return own === "" || /^(?:\w+:)?\d+(?::\d+)?$/.test(own) ? "" : `${noun} ${own}`;
+}

@@ -2,7 +2,7 @@ import type { ReactNode } from "react";
 import { Link } from "wouter";
 import { useAnswer } from "../../api/use-answer.ts";
 import { Id } from "../../parts/facts.tsx";
-import type { Run } from "./run-texts.ts";
+import { partOf, type Run } from "./run-texts.ts";
 
 /** Who or what asked for a run. */
 export type TriggerSource = Run["trigger_source_ref"];
@@ -65,15 +65,14 @@ function describe(source: TriggerSource, names: TriggerNames): Described {
         kind: "schedule",
         href,
         name,
-        part: `tick ${tick_id.split(":").slice(1).join(":")}`,
+        part: partOf("tick", tick_id),
       };
     }
     case "sensor": {
       const { sensor_id: id, eval_id } = source;
       const href = `/sensors/${segment(id)}?eval=${encodeURIComponent(eval_id)}`;
       const name = names.get(id) ?? <Id id={id} />;
-      const part = `evaluation ${eval_id.split(":").slice(1).join(":")}`;
-      return { kind: "sensor", href, name, part };
+      return { kind: "sensor", href, name, part: partOf("evaluation", eval_id) };
     }
     case "sync": {
       const href = `/syncs/${segment(source.sync_id)}?segment=${source.segment_index}`;
