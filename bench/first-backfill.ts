@@ -1,4 +1,4 @@
-import { execFileSync, spawn } from "node:child_process";
+import { spawn } from "node:child_process";
 import { mkdirSync, readFileSync, symlinkSync, writeFileSync } from "node:fs";
 import { delimiter, join } from "node:path";
 import process from "node:process";
@@ -43,12 +43,16 @@ export async function firstBackfill({ folder, say }: Bench): Promise<Figure[]> {
 /** Types what the README says, and answers how many seconds it was until the page has the backfill. */
 async function fourCommands(folder: string, env: Record<string, string>): Promise<number> {
   mkdirSync(folder);
-  const type = (line: string): void => {
-    execFileSync("sh", ["-c", line], { cwd: folder, env, stdio: "ignore" });
+  // Not synchronously: the registry is in this process.
+  const type = async (line: string): Promise<void> => {
+    const [command = "", ...args] = line.split(" ");
+    const child = spawn(command, args, { cwd: folder, env, stdio: "ignore" });
+    await keepTrack(child);
+    if (child.exitCode !== 0) throw new Error(`${line} ended with the exit code ${child.exitCode}`);
   };
   const startedMs = performance.now();
-  type("npx --yes pawl init");
-  type("npm install");
+  await type("npx --yes pawl init");
+  await type("npm install");
   const server = spawn("npm", ["start"], {
     cwd: folder,
     env,
@@ -68,7 +72,7 @@ async function fourCommands(folder: string, env: Record<string, string>): Promis
     pid: number;
   };
   try {
-    type(COMMAND);
+    await type(COMMAND);
     const page = await (await fetch(url)).text();
     const list = await (await fetch(`${url}/api/v1/orchestration/backfills`)).text();
     if (!page.includes("<title>") || !list.includes('"SUCCEEDED"')) throw new Error(list);
