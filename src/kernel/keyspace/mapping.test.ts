@@ -28,7 +28,7 @@ describe("mappingFault", () => {
     expect(mappingFault(mapping({ type: "time_window" }), grid, daily)).toContain("time_window");
     expect(mappingFault(mapping({ type: "offset", by: 1 }), grid, grid)).toContain("one dimension");
     expect(mappingFault(mapping({ type: "dimension", dimension: "dya" }), grid, daily)).toContain(
-      "There is no dimension dya in multi (day: daily, region: static).",
+      "There is no dimension dya in multi (day: daily, region: static) (perhaps day is meant).",
     );
     expect(mappingFault(mapping({ type: "time_window" }), daily, null)).toContain('use "all"');
   });
