@@ -63,17 +63,24 @@ async function play(
   scenes: readonly Scene[],
   surroundings: NodeJS.ProcessEnv,
 ): Promise<Typed[]> {
-  const typed = scenes.flatMap(({ page, places, before }) =>
-    blocksOf(readSource(page)).map((block, index) => {
+  const typed = scenes.flatMap(({ page, places, before }) => {
+    const all = blocksOf(readSource(page));
+    for (const text of Object.keys(before)) {
+      const having = all.filter(({ commands }) => commands.includes(text));
+      expect(having, `blocks of ${page} with ${text}`).toHaveLength(1);
+    }
+    return all.map((block) => {
       const placed = places.reduce((text, [named, here]) => {
         expect(readSource(page), `${page} names it`).toContain(named);
         return text.replaceAll(named, here);
       }, block.commands);
-      const { [index]: prepare = "" } = before;
-      const commands = `${prepare}\necho "${PAGE}"\n${placed.replaceAll(SERVES, inBackground)}\n`;
+      const prepare = Object.entries(before).flatMap(([text, typedBefore]) =>
+        block.commands.includes(text) ? [typedBefore] : [],
+      );
+      const commands = `${prepare.join("\n")}\necho "${PAGE}"\n${placed.replaceAll(SERVES, inBackground)}\n`;
       return { page, block, commands };
-    }),
-  );
+    });
+  });
   const blocks = [...start, ...typed.map(({ commands }) => commands)];
   const printed = await runBlocks(
     folder,

@@ -3,8 +3,8 @@ export type Scene = {
   readonly page: string;
   /** What the page names, and what the shell is to put there. */
   readonly places: readonly (readonly [named: string, here: string])[];
-  /** Commands before a block of the page, by its place among its blocks of commands. */
-  readonly before: Readonly<Record<number, string>>;
+  /** Commands before a block of the page, by a text that only this block has. */
+  readonly before: Readonly<Record<string, string>>;
 };
 
 /** What stands for the machines that pages name. */
@@ -36,24 +36,24 @@ export function guideScenes({ receiver, database }: Surroundings): Scene[] {
         ["http://pawl.example:7290", "$url"],
       ],
       before: {
-        0: `
+        "pawl logs run_abcdefgh 3": `
           backfill=$(pawl backfill create visits --start 2025-01-01 --end 2025-01-05 --json | ${OF(".backfills[0].backfill_id")})
           pawl backfill watch "$backfill"
           run=$(${runOf("visits")})`,
-        2: `
+        "--only missing-or-failed": `
           touch closed
           pawl run start visits --partitions 2025-03-30 --wait || rm closed`,
-        3: `
+        "pawl partitions report": `
           printf '%s\\n' 2025-02-01 '{"partition_key":"2025-02-02","metadata":{"rows":17}}' > made.txt
           node fill-database.ts "${database}"`,
-        5: `worker_token=$(pawl token create worker-1 --verbs work)`,
+        "pawl worker": `worker_token=$(pawl token create worker-1 --verbs work)`,
       },
     },
     {
       page: "docs/guide/checks.md",
       places: [["run_2f6c", "$run"]],
       before: {
-        0: `
+        "--checks failed,warned": `
           pawl run start orders --partitions 2025-01-05 --wait
           run=$(${runOf("orders")})`,
       },
@@ -62,7 +62,7 @@ export function guideScenes({ receiver, database }: Surroundings): Scene[] {
       page: "docs/guide/freshness.md",
       places: [],
       before: {
-        0: `
+        "pawl partitions summary monthly_sales": `
           pawl backfill create daily_sales monthly_sales --all --wait
           pawl run start daily_sales --partitions 2025-01-05 --wait`,
       },
@@ -72,13 +72,13 @@ export function guideScenes({ receiver, database }: Surroundings): Scene[] {
       page: "docs/guide/sensors.md",
       places: [],
       before: {
-        0: `
+        "pawl sensor create arrivals": `
           mkdir -p incoming
           touch incoming/2025-01-05.csv
           pawl partitions add uploads 2025-01-02 2025-01-03 2025-01-05`,
         // A message whose day is not there yet, for which it is tried some times.
-        1: 'node send-message.ts "$url" msg_42 \'{"day":"2025-01-04"}\'',
-        3: `
+        "pawl sensor show arrivals": 'node send-message.ts "$url" msg_42 \'{"day":"2025-01-04"}\'',
+        "pawl sensor messages hook": `
           until pawl sensor messages hook --status failed --json | grep -q msg_42; do sleep 1; done
           pawl partitions add uploads 2025-01-04`,
       },
@@ -98,7 +98,7 @@ export function guideScenes({ receiver, database }: Surroundings): Scene[] {
         [`exclude ${SYNC} 371`, `exclude ${SYNC} "$second"`],
       ],
       before: {
-        1: `
+        "pawl sync quarantine": `
           touch bad
           pawl sync repair ${SYNC} --from 17050200 --to 17050400
           until ${QUARANTINED} | ${OF(".items.length")} | grep -q 2; do sleep 0.1; done
@@ -111,9 +111,9 @@ export function guideScenes({ receiver, database }: Surroundings): Scene[] {
       page: "docs/guide/moves.md",
       places: [],
       before: {
-        0: "node prepare.ts",
+        "--dry-run": "node prepare.ts",
         // Once more, with a row in the way.
-        2: `
+        "pawl move inspect archive": `
           node prepare.ts "in the way"
           pawl move plan archive
           pawl move start archive
@@ -127,14 +127,14 @@ export function guideScenes({ receiver, database }: Surroundings): Scene[] {
         ["10.0.0.7", "127.0.0.1"],
         ["--port 7291", "--port 0"],
       ],
-      before: { 1: "(umask 077 && openssl rand -hex 16 > shard.token)" },
+      before: { "pawl shard serve": "(umask 077 && openssl rand -hex 16 > shard.token)" },
     },
     {
       page: "docs/guide/splits.md",
       places: [["PJV6RGVY", '"$(split_id)"']],
       before: {
-        0: `split_id() { pawl split list --json | ${OF(".items[0].split_id")}; }`,
-        3: `
+        "pawl split plan birch": `split_id() { pawl split list --json | ${OF(".items[0].split_id")}; }`,
+        "pawl split ddl": `
           pawl split plan elm --from east --to west --wait
           pawl split start-dual-write "$(split_id)" --wait`,
       },
@@ -144,10 +144,10 @@ export function guideScenes({ receiver, database }: Surroundings): Scene[] {
       places: [["<token-id>", "$token_id"]],
       before: {
         // Rows are folded anew where no server runs.
-        0: `
+        "pawl rebuild": `
           kill "$server"
           wait "$server"`,
-        1: `token_id=$(pawl token create former --verbs read --json | ${OF(".token_id")})`,
+        "pawl token revoke": `token_id=$(pawl token create former --verbs read --json | ${OF(".token_id")})`,
       },
     },
   ];
@@ -164,7 +164,7 @@ export const EXAMPLE_SCENE: Scene = {
     ["watch BT79DMP2", 'watch "$months"'],
   ],
   before: {
-    1: `
+    "retry-failed BT79DMP0": `
       pawl backfill list --json > backfills.json
       orders=$(${OF(".items[2].backfill_id")} < backfills.json)
       days=$(${OF(".items[1].backfill_id")} < backfills.json)
