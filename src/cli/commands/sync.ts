@@ -16,7 +16,7 @@ import {
   outcomeOf,
   subcommand,
 } from "../base/subcommands.ts";
-import { counted, countText, note, paintState, type Terminal } from "../base/terminal.ts";
+import { counted, note, paintState, type Terminal } from "../base/terminal.ts";
 import { waitWithProgress } from "../base/waiting.ts";
 import type { Cli } from "../cli.ts";
 import {
