@@ -305,7 +305,12 @@ export class RunAudit {
       const outcome = exception ?? result.outcome;
       // A task that was given back was not tried.
       if (task.state === "running" && result.released !== true) {
-        const made = { code: result.code_version, isBlocked: isBlocked(result, index, outcome) };
+        const made = {
+          code: result.code_version,
+          isBlocked: isBlocked(result, index, outcome),
+          startPos: task.startPos,
+          pos,
+        };
         this.#attempted(run, task, key, outcome, at, made);
       }
       if (outcome === "FAILED") left.push(key);

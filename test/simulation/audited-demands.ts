@@ -1,10 +1,11 @@
 import type { PartitionDefinition } from "../../src/kernel/keyspace/definition.ts";
+import type { AssetSpec } from "../../src/work/definition/spec.ts";
 import { pairOf } from "./audited-pair.ts";
 import type { AuditedProject } from "./audited-project.ts";
 import type { AuditedRun, AuditedTask } from "./audited-run.ts";
 
-/** By what code a pair was made, and whether a check holds it back. */
-export type Made = { code: string | null; isBlocked: boolean };
+/** By what code a pair was made, from when to when, and whether a check holds it back. */
+export type Made = { code: string | null; isBlocked: boolean; startPos: number; pos: number };
 
 type Known = { materialRun: string | null } | undefined;
 
@@ -30,25 +31,34 @@ export class AuditedDemands {
     const spec = this.#project.assets.get(task.assetKey);
     if (spec?.requires === undefined) return [];
     const { upstream: demand } = spec.requires;
+    return task.keys
+      .flatMap((key) => this.#madeFrom(spec, key))
+      .filter(({ pair, asset, key }) => {
+        if ((statusOf(pair)?.materialRun ?? null) === null) return true;
+        const made = this.madeBy.get(pair);
+        if (made === undefined || made.isBlocked) return true;
+        if (demand === "materialized") return false;
+        const { code_version: code } = asset;
+        if (made.code !== null && code !== null && made.code !== code) return true;
+        return this.#madeFrom(asset, key).some((above) => {
+          return (this.madeBy.get(above.pair)?.pos ?? 0) > made.startPos;
+        });
+      })
+      .map(({ pair }) => pair);
+  }
+
+  #madeFrom(spec: AssetSpec, key: string): { pair: string; asset: AssetSpec; key: string }[] {
+    if (!keysIn(spec.partitions).includes(key)) return [];
     return spec.upstream.flatMap(({ asset_key, mapping }) => {
-      const above = this.#project.assets.get(asset_key);
-      if (above === undefined) return [];
-      const there = keysIn(above.partitions);
-      const needed = task.keys
-        .filter((key) => keysIn(spec.partitions).includes(key))
-        .flatMap((key) => {
-          if (mapping.type === "identity") return there.filter((other) => other === key);
-          if (mapping.type === "offset") return there[there.indexOf(key) + mapping.by] ?? [];
-          return there.filter((other) => other.startsWith(key));
-        });
-      return needed
-        .map((key) => pairOf(asset_key, key))
-        .filter((pair) => {
-          if ((statusOf(pair)?.materialRun ?? null) === null) return true;
-          const { code = null, isBlocked = false } = this.madeBy.get(pair) ?? {};
-          const isOld = code !== null && above.code_version !== null && code !== above.code_version;
-          return isBlocked || (demand === "fresh" && isOld);
-        });
+      const asset = this.#project.assets.get(asset_key);
+      if (asset === undefined) return [];
+      const there = keysIn(asset.partitions);
+      const own = there.filter((other, at) => {
+        if (mapping.type === "identity") return other === key;
+        if (mapping.type === "offset") return there[at - mapping.by] === key;
+        return other.startsWith(key);
+      });
+      return own.map((other) => ({ pair: pairOf(asset_key, other), asset, key: other }));
     });
   }
 }

@@ -100,12 +100,13 @@ export function drawSpecs(random: Random, has: AutomationKinds, syncs: SyncDrawi
       upstream: [{ asset_key: "days", mapping: { type: "time_window" } }],
     }),
     asset("days/shifted", DAYS, {
+      ...requires,
       upstream: [{ asset_key: "days", mapping: { type: "offset", by: -1 } }],
     }),
     asset("top", letters),
     asset("left", letters, { upstream: from("top") }),
     asset("right", letters, { ...requires, upstream: from("top"), pool: "narrow" }),
-    asset("bottom", letters, { upstream: from("left", "right") }),
+    asset("bottom", letters, { ...requires, upstream: from("left", "right") }),
     asset("batch", NUMBERS, { batch: true, bisect: random.chance(0.7) }),
     asset("batch/each", NUMBERS, { upstream: from("batch") }),
     asset("batch/all", NUMBERS, {
@@ -138,8 +139,9 @@ export function drawSpecs(random: Random, has: AutomationKinds, syncs: SyncDrawi
 
 /** What some assets require of their upstream, by what was drawn anyway, so that other seeds stay as they are. */
 function drawnRequirement(delayMs: number, code: string | null): object {
-  if (delayMs !== 1_000 && delayMs !== 3_000) return {};
-  const upstream = delayMs === 1_000 ? "materialized" : "fresh";
-  const otherwise = code === "v1" ? "skip" : code === "v2" ? "fail" : "wait";
+  if (delayMs === 0) return {};
+  const upstream = delayMs === 3_000 ? "fresh" : "materialized";
+  const others = code === "v1" ? "skip" : code === "v2" ? "fail" : "wait";
+  const otherwise = delayMs === 1_000 ? others : "wait";
   return { requires: { upstream, otherwise, wait_timeout_ms: code === null ? 4_000 : 20_000 } };
 }

@@ -3,6 +3,7 @@ import type { Client } from "../../client/client.ts";
 import type { CheckSpec } from "../../work/asset/checks.ts";
 import type { AssetDocument, PartitionDocument, PartitionSummary } from "../../work/asset/api.ts";
 import { PawlError } from "../../kernel/errors.ts";
+import type { Requirement } from "../../work/definition/spec.ts";
 import type { StaleReason } from "../../kernel/keyspace/selector.ts";
 import { isDocument } from "../../kernel/metadata-value.ts";
 import type { AnswerOf } from "../../work/operations.ts";
@@ -91,6 +92,7 @@ function assetText(terminal: Terminal, asset: AssetDocument): string {
     ["partitions", spec.partitions === null ? "none" : JSON.stringify(spec.partitions)],
     ["count", countOf(asset)],
     ["upstream", upstreamOf(asset) || "none"],
+    ["requires", spec.requires === undefined ? null : requirementText(spec.requires)],
     ["checks", spec.checks?.map(checkSpecText).join(", ") ?? null],
     ["made", spec.external === true ? "elsewhere, and reported" : null],
     ["attempts", attempts],
@@ -99,6 +101,12 @@ function assetText(terminal: Terminal, asset: AssetDocument): string {
     ["code version", asset.code_version ?? "none"],
     ["published", `${published} (version ${definition_version})`],
   ]);
+}
+
+function requirementText({ upstream, otherwise, wait_timeout_ms }: Requirement): string {
+  const hours = Math.ceil(wait_timeout_ms / 360_000) / 10;
+  const until = otherwise === "wait" ? `, for ${hours} h at most` : "";
+  return `all upstream partitions ${upstream}, otherwise ${otherwise}${until}`;
 }
 
 function checkSpecText({ name, severity, blocking }: CheckSpec): string {

@@ -94,7 +94,7 @@ function AssetBody({ asset }: { asset: AssetDocument }): ReactNode {
 
 function AssetFacts({ asset }: { asset: AssetDocument }): ReactNode {
   const { spec, partition_count, code_version } = asset;
-  const { freshness, pool, retry } = spec;
+  const { freshness, pool, retry, requires } = spec;
   const labels = Object.entries(spec.labels).map(([name, value]) => `${name}=${value}`);
   return (
     <Facts
@@ -106,6 +106,10 @@ function AssetFacts({ asset }: { asset: AssetDocument }): ReactNode {
           spec.upstream.length === 0
             ? "none"
             : `${spec.upstream.length} ${spec.upstream.length === 1 ? "asset" : "assets"}`,
+        ],
+        [
+          "Requires",
+          requires === undefined ? null : `${requires.upstream} upstream, or ${requires.otherwise}`,
         ],
         ["Code version", code_version],
         [
