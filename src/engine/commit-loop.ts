@@ -170,7 +170,6 @@ export class CommitLoop {
           if (transaction.start.damage !== null) throw damageRefusal(transaction.start.damage);
           // Somebody else wrote since: what is in memory may be old.
           if (transaction.start.pos !== this.headPos) this.#set.forget();
-          this.#set.forgetAnswers();
           const commit = new Commit(
             this.#set,
             transaction,

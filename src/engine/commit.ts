@@ -71,10 +71,11 @@ export async function loadMissing(
   missing: RowsMissing,
 ): Promise<number> {
   let looked = 0;
-  for (const { table, keys } of missing.keys) {
+  const load = async ({ table, keys }: { table: AnyTable; keys: readonly Key[] }) => {
     set.loaded(table, keys, await reader.load(table, keys));
     looked += keys.length;
-  }
+  };
+  await Promise.all(missing.keys.map(load));
   if (missing.find !== null) {
     const rows = await reader.find(missing.find);
     set.found(missing.find, rows);
@@ -281,11 +282,12 @@ export class Commit {
       const pos = this.#pos + 1 + index;
       addMissing(this.#set, missing, foldingOf(event.type).touches(event.data, pos));
     }
-    for (const [table, keys] of missing) {
-      const all = [...keys.values()];
-      this.#set.loaded(table, all, await this.#transaction.load(table, all));
-      this.#rowsLooked += all.length;
-    }
+    // One beside the other: each is a way to the database and back, within the lock.
+    const load = async (table: AnyTable, keys: readonly Key[]): Promise<void> => {
+      this.#set.loaded(table, keys, await this.#transaction.load(table, keys));
+      this.#rowsLooked += keys.length;
+    };
+    await Promise.all([...missing].map(([table, keys]) => load(table, [...keys.values()])));
   }
 
   /** Folds and hashes events; all of them or none. */

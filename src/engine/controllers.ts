@@ -10,6 +10,7 @@ import {
 import type { Reader } from "../store/store.ts";
 import type { ControlledWork, Question, WorkKind } from "../work/kind.ts";
 import type { Rows } from "../work/rows.ts";
+import { soonestRetry } from "../work/run/retries.ts";
 import { TABLES } from "../work/tables.ts";
 import {
   CONTROLLED,
@@ -165,19 +166,15 @@ export class Controllers {
   }
 
   async #findNextRetry(commit: Commit): Promise<void> {
-    const { result } = await commit.decide(
-      (rows, { now }) => ({
-        events: [],
-        // What is due already and was not taken waits for a slot or a worker, not for the time.
-        result: rows.taskRetries.find(
-          [{ cell: "retry_at", is: ">", value: now }],
-          [{ cell: "retry_at" }],
-          1,
-        )[0],
-      }),
-      ENGINE_CAUSE,
-    );
-    this.#nextRetryAt = result?.retry_at ?? null;
+    const { result } = await commit.decide((rows, { now }) => {
+      const soonest = soonestRetry(rows);
+      if (soonest === null || soonest > now) return { events: [], result: soonest };
+      // What is due already and was not taken waits for a slot or a worker, not for the time.
+      const where: Condition[] = [{ cell: "retry_at", is: ">", value: now }];
+      const [next] = rows.taskRetries.find(where, [{ cell: "retry_at" }], 1);
+      return { events: [], result: next?.retry_at ?? null };
+    }, ENGINE_CAUSE);
+    this.#nextRetryAt = result;
   }
 }
 

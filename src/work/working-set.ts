@@ -42,6 +42,19 @@ type Entry = {
   changed: boolean;
 };
 
+/** What the database answered to a look-up, as it would answer now but for what was changed since the last commit. */
+type Found = {
+  readonly find: Find;
+  readonly rows: readonly AnyRow[];
+  /** Whether it was asked for since the last commit. */
+  isUsed: boolean;
+};
+
+/** Answers of one table that are kept between two commits, the characters of what was asked, and the rows of each. */
+const ANSWERS_KEPT_MAX = 20;
+const ASKED_LENGTH_MAX = 4_000;
+const ANSWER_ROWS_MAX = 1_000;
+
 /** The rows of one table that are in memory, with what was changed since the last commit. */
 class TableSet implements RowSet<AnyRow> {
   readonly table: AnyTable;
@@ -49,8 +62,8 @@ class TableSet implements RowSet<AnyRow> {
   readonly changed: Entry[] = [];
   readonly #owner: WorkingSet;
   readonly #isNumbered: boolean;
-  /** Answers of the database to look-ups in this transaction, by what was asked. */
-  readonly #found = new Map<string, { rows: readonly AnyRow[]; limit: number }>();
+  /** Answers of the database to look-ups, by what was asked. */
+  readonly #found = new Map<string, Found>();
   /** The last look-up that missed its answer, with the text of what was asked. */
   #asked: { find: Find; name: string } | null = null;
 
@@ -115,17 +128,18 @@ class TableSet implements RowSet<AnyRow> {
     const asked: Find = { table: this.table, where, order, limit };
     const name = JSON.stringify([where, order]);
     const found = this.#found.get(name);
-    if (found === undefined || found.limit < limit) {
+    if (found === undefined || found.find.limit < limit) {
       this.#asked = { find: asked, name };
       throw new RowsMissing([], asked);
     }
+    found.isUsed = true;
     const merged = this.#merge(found.rows, asked);
-    const last = found.rows.length < found.limit ? undefined : found.rows.at(-1);
+    const last = found.rows.length < found.find.limit ? undefined : found.rows.at(-1);
     if (last === undefined) return merged.slice(0, limit);
     // Beyond the last row that was read there may be stored rows that come before a changed one.
     const known = merged.findIndex((row) => compareRows(row, last, order) > 0);
     if ((known < 0 ? merged.length : known) < limit) {
-      throw new RowsMissing([], { ...asked, limit: found.limit * 2 });
+      throw new RowsMissing([], { ...asked, limit: found.find.limit * 2 });
     }
     return merged.slice(0, limit);
   }
@@ -134,11 +148,31 @@ class TableSet implements RowSet<AnyRow> {
   answer(find: Find, rows: readonly AnyRow[]): void {
     const asked = this.#asked;
     const name = asked?.find === find ? asked.name : JSON.stringify([find.where, find.order]);
-    this.#found.set(name, { rows, limit: find.limit });
+    this.#found.set(name, { find, rows, isUsed: true });
   }
 
   forgetAnswers(): void {
     this.#found.clear();
+  }
+
+  /**
+   * The changes are about to be taken for stored: answers that left nothing out are kept as they would be
+   * given then, if they were asked for; answers how many rows that are. Few are asked for in every commit.
+   */
+  keepAnswers(): number {
+    const kept = [...this.#found].filter(([name, { find, rows, isUsed }]) => {
+      const isWhole = rows.length < find.limit;
+      const isSmall = rows.length <= ANSWER_ROWS_MAX && name.length <= ASKED_LENGTH_MAX;
+      return isUsed && isWhole && isSmall;
+    });
+    this.#found.clear();
+    let count = 0;
+    for (const [name, { find, rows }] of kept.slice(0, ANSWERS_KEPT_MAX)) {
+      const merged = this.#merge(rows, find);
+      this.#found.set(name, { find, rows: merged, isUsed: false });
+      count += merged.length;
+    }
+    return count;
   }
 
   #merge(rows: readonly AnyRow[], find: Find): AnyRow[] {
@@ -316,6 +350,7 @@ export class WorkingSet {
       if (!entry.changed) blocks.entries.delete(entry.name);
     }
     for (const set of this.#sets.values()) {
+      kept += set.keepAnswers();
       for (const entry of set.changed) {
         entry.changed = false;
         const wasStored = entry.stored;
@@ -327,7 +362,6 @@ export class WorkingSet {
         this.#runsWeight += weightOf(entry.row) * (isKept ? 1 : -1);
       }
       set.changed.length = 0;
-      set.forgetAnswers();
       kept += set.entries.size * (BLOCKS.has(set.table) ? BLOCK_WEIGHT : 1);
     }
     if (kept + this.#runsWeight > ROWS_KEPT_MAX) this.forget();
@@ -338,13 +372,13 @@ export class WorkingSet {
     for (const set of this.#sets.values()) {
       set.entries.clear();
       set.changed.length = 0;
-      set.forgetAnswers();
     }
+    this.forgetAnswers();
     this.#runsWeight = 0;
     this.journal.length = 0;
   }
 
-  /** Forgets what look-ups answered: a new transaction begins. */
+  /** Forgets what look-ups answered. */
   forgetAnswers(): void {
     for (const set of this.#sets.values()) set.forgetAnswers();
   }

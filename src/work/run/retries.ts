@@ -93,6 +93,17 @@ const RETRY_ORDER: readonly Order[] = [
 /** Tasks that are to be tried again, by asset of a run; the most urgent first. */
 export type Retries = Map<string, { asset: RunAssetRow; tasks: TaskRow[] }>;
 
+/** So many tasks that wait to be tried again can be known without a look into the database. */
+const FEW_RETRIES = 20;
+
+/**
+ * When the first of all tasks that wait to be tried again is due; null when none waits. Mostly few do, and
+ * asked like this, without a time, what is known of them is kept from commit to commit.
+ */
+export function soonestRetry(rows: Rows): Instant | null {
+  return rows.taskRetries.find([], RETRY_ORDER, FEW_RETRIES)[0]?.retry_at ?? null;
+}
+
 /** What is known of the claim that tasks are found for. */
 type RetrySearch = {
   now: Instant;
@@ -121,6 +132,8 @@ export function findRetries(
   const due: Condition[] = [{ cell: "retry_at", is: "<=", value: search.now }];
   const full = new Set<string>();
   let isUnheard = false;
+  const soonest = soonestRetry(rows);
+  if (soonest === null || soonest > search.now) return { retries, suspects, isUnheard };
   let after: Condition[] = [];
   for (let looked = 0; looked < CANDIDATES_MAX; ) {
     const waiting = rows.taskRetries.find(
