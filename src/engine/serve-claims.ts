@@ -254,11 +254,15 @@ export class WorkerDesk {
 
   /** Hears a claim: what its lease holds already, and where the ledger ends as it comes. */
   async hear(request: ClaimRequest, actor: Actor): Promise<HeardClaim> {
-    this.#heard.hear(holderOf(actor), request.assets, await this.#store.now());
-    return this.#store.read(this.#ws, async (reader) => ({
-      held: await reader.lease(leaseKeyOf(actor, request.lease_id)),
-      heardPos: (await reader.head()).pos,
-    }));
+    const [now, heard] = await Promise.all([
+      this.#store.now(),
+      this.#store.read(this.#ws, async (reader) => ({
+        held: await reader.lease(leaseKeyOf(actor, request.lease_id)),
+        heardPos: (await reader.head()).pos,
+      })),
+    ]);
+    this.#heard.hear(holderOf(actor), request.assets, now);
+    return heard;
   }
 
   /** The names that workers have asked for lately, and when. */

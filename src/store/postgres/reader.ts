@@ -103,6 +103,21 @@ export class PostgresReader extends StatementReader {
   }
 }
 
+/** Reads of one snapshot, whose head was read as it was taken. */
+export class SnapshotReader extends PostgresReader {
+  readonly #head: Head;
+
+  constructor(connection: Connection, ws: WorkspaceId, head: Head) {
+    super(connection, ws);
+    this.#head = head;
+  }
+
+  override async head(): Promise<Head> {
+    await this.settle();
+    return this.#head;
+  }
+}
+
 /** Keys taken apart, as the statements below want them. */
 export type KeyParts = {
   /** The first parts of all keys, then the second parts … */

@@ -32,7 +32,7 @@ import type {
 import { AppendListener, connectionPool, withConnection } from "./connection.ts";
 import * as logRows from "./log-rows.ts";
 import * as probeRows from "./probe-rows.ts";
-import { PostgresReader, readHead } from "./reader.ts";
+import { readHead, SnapshotReader } from "./reader.ts";
 import * as sampleRows from "./side-rows.ts";
 import { analyseMisjudged, applySchemaSteps } from "./schema.ts";
 import * as secretRows from "./side-rows.ts";
@@ -196,11 +196,11 @@ class PostgresStore implements Store {
   read<Result>(ws: WorkspaceId, body: (reader: Reader) => Promise<Result>): Promise<Result> {
     return withConnection(this.#pool, async (connection) => {
       // The snapshot is taken by the first look, which goes out together with the beginning.
-      await Promise.all([
+      const [, head] = await Promise.all([
         connection.execute("begin isolation level repeatable read read only"),
         readHead(connection, ws),
       ]);
-      const reader = new PostgresReader(connection, ws);
+      const reader = new SnapshotReader(connection, ws, head);
       try {
         return await body(reader).finally(() => reader.end());
       } finally {

@@ -248,7 +248,7 @@ function logOutbox(
   random: () => number,
   logger: WorkerLogger,
 ) {
-  /** Of an attempt: its lines that wait, and those that were dropped since that was last said. */
+  /** Of an attempt: its lines that wait, and those that were dropped since that was last said. Most have none. */
   const counts = new WeakMap<TaskAttempt, { waiting: number; dropped: number }>();
   const countsOf = (attempt: TaskAttempt): { waiting: number; dropped: number } => {
     const known = counts.get(attempt) ?? { waiting: 0, dropped: 0 };
@@ -282,9 +282,10 @@ function logOutbox(
   };
   /** So that a log says where something is not in it, at its end too. */
   const sayDropped = (attempt: TaskAttempt): void => {
-    const { dropped } = countsOf(attempt);
-    if (dropped === 0) return;
-    countsOf(attempt).dropped = 0;
+    const known = counts.get(attempt);
+    if (known === undefined || known.dropped === 0) return;
+    const { dropped } = known;
+    known.dropped = 0;
     const message = `${dropped} lines were dropped here: more came than could be sent.`;
     put({ attempt, message, fields: levelFields("warn"), endsAttempt: false });
   };
@@ -294,7 +295,8 @@ function logOutbox(
     /** Resolves once all that these attempts logged is delivered or given up. */
     async end(attempts: readonly TaskAttempt[]): Promise<void> {
       for (const attempt of attempts) sayDropped(attempt);
-      if (attempts.some((attempt) => countsOf(attempt).waiting > 0)) await outbox.flushPresent();
+      const waits = (attempt: TaskAttempt): boolean => (counts.get(attempt)?.waiting ?? 0) > 0;
+      if (attempts.some(waits)) await outbox.flushPresent();
     },
     add(attempt: TaskAttempt, message: string, fields: Json, endsAttempt: boolean): void {
       // An attempt ends once, so these are no more than there are tasks.
