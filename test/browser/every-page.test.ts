@@ -56,6 +56,7 @@ const PATHS = [
   "/lineage",
   "/assets/clean_orders",
   "/assets/clean_orders?view=list",
+  "/assets/clean_orders?view=numbers",
   "/assets/clean_orders?view=lineage",
   "/assets/clean_orders?view=definition",
   "/assets/monthly_sales",

@@ -13,6 +13,7 @@ import { AddKeys, dynamicDimensions } from "./add-keys.tsx";
 import { assetHref, newBackfillHref } from "./asset-links.ts";
 import { AssetLineage } from "./asset-lineage.tsx";
 import "./assets.css";
+import { AssetNumbersView } from "./asset-numbers.tsx";
 import { AssetPartitions } from "./asset-partitions.tsx";
 import { PartitionList } from "./partition-list.tsx";
 import { definitionText } from "./partition-texts.ts";
@@ -63,7 +64,9 @@ function AssetBody({ asset }: { asset: AssetDocument }): ReactNode {
   const { asset_key, spec } = asset;
   const views = [
     ["", "Partitions"],
-    ...(spec.partitions === null ? [] : [["list", "List"] as const]),
+    ...(spec.partitions === null
+      ? []
+      : [["list", "List"] as const, ["numbers", "Numbers"] as const]),
     ["lineage", "Lineage"],
     ["definition", "Definition"],
   ] as const;
@@ -81,6 +84,8 @@ function AssetBody({ asset }: { asset: AssetDocument }): ReactNode {
       />
       {view === "list" ? (
         <PartitionList assetKey={asset_key} />
+      ) : view === "numbers" ? (
+        <AssetNumbersView assetKey={asset_key} />
       ) : view === "lineage" ? (
         <AssetLineage asset={asset} />
       ) : view === "definition" ? (

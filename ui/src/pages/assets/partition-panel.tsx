@@ -13,6 +13,7 @@ import { Status } from "../../parts/status.tsx";
 import { Time } from "../../parts/time.tsx";
 import { visibleText } from "../../parts/visible-text.ts";
 import { logHref, newBackfillHref, partitionStoryHref } from "./asset-links.ts";
+import { PartitionHistory } from "./partition-history.tsx";
 import { STALE_WORDS } from "./partition-texts.ts";
 
 /** One partition: how it stands, what made it, what was tried last, and what can be done. */
@@ -52,6 +53,9 @@ export function PartitionPanel(props: {
                 </Notice>
               )}
               <PartitionFacts partition={partition} />
+              {partition.metadata !== null && (
+                <PartitionHistory assetKey={assetKey} partitionKey={partition.partition_key} />
+              )}
               <PartitionActions partition={partition} />
             </>
           )
