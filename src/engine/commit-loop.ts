@@ -3,7 +3,7 @@ import { FOLD_VERSION } from "../work/fold.ts";
 import type { Tenant } from "../work/keys.ts";
 import { WorkingSet, RowsMissing } from "../work/working-set.ts";
 import { damageRefusal } from "../store/ledger-head.ts";
-import type { Store, WorkspaceId, Answer } from "../store/store.ts";
+import type { Reader, Store, WorkspaceId, Answer } from "../store/store.ts";
 import {
   Commit,
   CommitSize,
@@ -12,6 +12,7 @@ import {
   type DecisionCause,
   loadMissing,
 } from "./commit.ts";
+import { readInTurn } from "./asking.ts";
 import type { Environment } from "./config.ts";
 import { type Decide, type Context, DECISION_ROOM } from "../work/decision.ts";
 import type { Json } from "../kernel/canonical.ts";
@@ -387,7 +388,7 @@ export async function evaluateDecision<Result>(
   actor: Actor,
 ): Promise<{ result: Result; pos: number }> {
   const now = await store.now();
-  return store.read(ws, async (reader) => {
+  const look = async (reader: Reader): Promise<{ result: Result; pos: number }> => {
     const { pos } = await reader.head();
     const set = new WorkingSet();
     const context: Context = {
@@ -410,7 +411,8 @@ export async function evaluateDecision<Result>(
         await loadMissing(set, reader, error);
       }
     }
-  });
+  };
+  return readInTurn(store, ws, look);
 }
 
 /** How new what is read must be, how long that may take, and what ends the wait. */
@@ -466,7 +468,7 @@ export class PosWaiters {
     environment: Environment,
     { minPos, timeoutMs = 5_000, signal }: ReadOptions & { minPos: number },
   ): Promise<void> {
-    const { pos } = await store.read(ws, (reader) => reader.head());
+    const { pos } = await readInTurn(store, ws, (reader) => reader.head());
     if (pos >= minPos) return;
     const ended = signal?.();
     if (await this.until(minPos, timeoutMs, environment, ended)) return;

@@ -37,6 +37,7 @@ import {
   PosWaiters,
   type ReadOptions,
 } from "./commit-loop.ts";
+import { readInTurn } from "./asking.ts";
 import { Controllers } from "./controllers.ts";
 import { DueTimer, Sweeper } from "./sweeper.ts";
 import {
@@ -219,7 +220,7 @@ export class Engine {
     if (minPos !== undefined) {
       await this.#waiters.reach(this.#store, ws, this.#environment, { ...options, minPos });
     }
-    return this.#store.read(ws, body);
+    return readInTurn(this.#store, ws, body);
   }
 
   /** Gives a worker tasks, waiting for some to become ready. */

@@ -305,8 +305,15 @@ export interface Store extends SaidStore {
     body: (transaction: Transaction) => Promise<Result>,
     options?: TransactOptions,
   ): Promise<Result>;
-  /** Runs `body` on one snapshot; it never waits for a transaction. */
-  read<Result>(ws: WorkspaceId, body: (reader: Reader) => Promise<Result>): Promise<Result>;
+  /**
+   * Runs `body` on one snapshot; it never waits for a transaction. With the name of who asks it waits
+   * its turn among those who ask, who go round; of connections they leave some to all else.
+   */
+  read<Result>(
+    ws: WorkspaceId,
+    body: (reader: Reader) => Promise<Result>,
+    asker?: string | null,
+  ): Promise<Result>;
 
   // Side rows, without the workspace lock. The fence is checked in the statement that writes.
   /** Extends the leases that still exist to now + ttlMs, and says which those are. */

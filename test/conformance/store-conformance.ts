@@ -5,6 +5,7 @@ import { logCases } from "./log-cases.ts";
 import { lookUpCases } from "./look-up-cases.ts";
 import { openingCases } from "./opening-cases.ts";
 import { probeCases, probeRaceCases } from "./probe-cases.ts";
+import { readTurnCases } from "./read-turn-cases.ts";
 import { rowCases } from "./row-cases.ts";
 import { sampleCases } from "./sample-cases.ts";
 import { secretCases } from "./secret-cases.ts";
@@ -38,6 +39,7 @@ const CASES: Record<string, (suite: Suite) => void> = {
   transactions: transactionCases,
   rows: rowCases,
   "look-ups": lookUpCases,
+  "turns of reads": readTurnCases,
   "side rows": sideRowCases,
   logs: logCases,
   probes: probeCases,

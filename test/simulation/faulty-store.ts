@@ -104,13 +104,21 @@ export class FaultyStore implements Store {
     );
   }
 
-  read<Result>(ws: WorkspaceId, body: (reader: Reader) => Promise<Result>): Promise<Result> {
+  read<Result>(
+    ws: WorkspaceId,
+    body: (reader: Reader) => Promise<Result>,
+    asker?: string | null,
+  ): Promise<Result> {
     return this.#call((middle) =>
-      this.#store.read(ws, async (reader) => {
-        const result = await body(reader);
-        await middle();
-        return result;
-      }),
+      this.#store.read(
+        ws,
+        async (reader) => {
+          const result = await body(reader);
+          await middle();
+          return result;
+        },
+        asker,
+      ),
     );
   }
 

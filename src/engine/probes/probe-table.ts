@@ -1,3 +1,4 @@
+import { readInTurn } from "../asking.ts";
 import { type Instant, msBetween } from "../../kernel/instant.ts";
 import type {
   NewProbe,
@@ -27,7 +28,7 @@ export class ProbeTable {
   }
 
   read<Result>(body: (reader: Reader) => Promise<Result>): Promise<Result> {
-    return this.#store.read(this.#ws, body);
+    return readInTurn(this.#store, this.#ws, body);
   }
 
   async add(probes: readonly NewProbe[]): Promise<void> {

@@ -1,3 +1,4 @@
+import { readInTurn } from "../asking.ts";
 import { type Instant, msBetween } from "../../kernel/instant.ts";
 import type { Condition } from "../../kernel/table.ts";
 import type { NewProbe, Reader, Store, WorkspaceId } from "../../store/store.ts";
@@ -104,7 +105,7 @@ export async function sensorStatus(
   last_look_at: Instant | null,
 ): Promise<SensorStatus> {
   const now = await store.now();
-  return store.read(ws, async (reader) => {
+  return readInTurn(store, ws, async (reader) => {
     const sensors = await view.living(reader);
     const ofLedger = new Set(
       sensors.filter(({ isOfLedger }) => isOfLedger).map(({ row }) => row.sensor_id),

@@ -13,8 +13,9 @@ import { PAGE_FOLDER, PageFiles } from "../page-files.ts";
 import type { ServerContext, ServerLog, ServerStore } from "../start-server.ts";
 import type { NotificationSender, Outlets } from "../webhooks/sender.ts";
 import { Admission, DEFAULT_LIMITS, type Limits } from "./admission.ts";
+import { askingAs } from "../../engine/asking.ts";
 import { isGoodToken } from "../../engine/claim-queue.ts";
-import { checkVerb, createAuthenticate } from "./authenticate.ts";
+import { askerOf, checkVerb, createAuthenticate } from "./authenticate.ts";
 import { callerOf, type Handler } from "./call.ts";
 import { DOCS_POLICY, docsPage } from "./docs-page.ts";
 import { openApi } from "./openapi.ts";
@@ -183,7 +184,8 @@ function addPages(app: Hono, server: ServerContext): void {
       const caller = await callerOf(server, (name) => context.req.header(name));
       checkVerb(caller, "read");
       const engine = engineOf(server, caller);
-      const own = (await server.metricsOf.get(engine)?.text()) ?? "";
+      const metrics = server.metricsOf.get(engine);
+      const own = (await askingAs(askerOf(caller), async () => metrics?.text())) ?? "";
       const text = own + (await server.processMetrics.text());
       const headers = {
         ...commonHeaders(correlationId),

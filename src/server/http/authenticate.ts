@@ -99,6 +99,11 @@ function refused(): PawlError {
   );
 }
 
+/** The name under which what a caller reads waits its turn. */
+export function askerOf({ ws, actor }: Caller): string {
+  return `${ws} ${actor.token_id ?? ""}`;
+}
+
 /** Refuses with `FORBIDDEN` a caller that lacks the right. */
 export function checkVerb(caller: Caller, verb: Verb): void {
   if (caller.verbs.includes(verb)) return;

@@ -1,3 +1,4 @@
+import { asAsked, askingAs } from "../../engine/asking.ts";
 import type { Engine } from "../../engine/engine.ts";
 import { PawlError } from "../../kernel/errors.ts";
 import type { Reader } from "../../store/store.ts";
@@ -33,6 +34,8 @@ export function messageStream(call: StreamCall, open: () => MessageSource): Resp
   const { server, caller } = call;
   const leave = server.admission.enterAll(lastingPlaces(server, caller, "streams"));
   const source = open();
+  // Who reads on calls from elsewhere, long after the request.
+  const next = asAsked(() => source.next());
   const signal = call.signal();
   const release = (): void => {
     clearInterval(checks);
@@ -61,7 +64,7 @@ export function messageStream(call: StreamCall, open: () => MessageSource): Resp
         controller.enqueue(encoder.encode("retry: 1000\n\n"));
       },
       async pull(controller) {
-        const text = await source.next().catch(() => null);
+        const text = await next().catch(() => null);
         // What was read while the token was good is not handed over when it no longer is.
         if (text !== null) await check();
         if (text === null) close();
@@ -250,6 +253,9 @@ export class ChangeFeed {
   }
 }
 
+/** What is looked at once for all who listen waits for none of them. */
+const ASKER = "changes";
+
 /** The time in which somebody listens without a pause. */
 class Session {
   readonly begun: Promise<void>;
@@ -280,7 +286,8 @@ class Session {
   }
 
   async #begin(): Promise<void> {
-    this.#after = (await this.#engine.read((reader) => reader.head())).pos;
+    const { pos } = await askingAs(ASKER, () => this.#engine.read((reader) => reader.head()));
+    this.#after = pos;
     this.#plan();
   }
 
@@ -294,10 +301,11 @@ class Session {
   async #say(): Promise<void> {
     const after = this.#after ?? 0;
     try {
-      const { pos, types } = await this.#engine.read(async (reader) => {
+      const look = async (reader: Reader): Promise<Change> => {
         const { pos: head } = await reader.head();
         return { pos: head, types: head > after ? await reader.eventTypes(after) : [] };
-      });
+      };
+      const { pos, types } = await askingAs(ASKER, () => this.#engine.read(look));
       this.#after = pos;
       if (types.length > 0 && !this.#hasEnded) this.#tell({ pos, types });
     } catch {

@@ -19,10 +19,11 @@ import { REFUSED_NAMES } from "../../work/definition/find-entity.ts";
 import { DEFINITIONS, type DefinitionRow } from "../../work/definition/rows.ts";
 import { lastingPlaces, workPlaces } from "./admission.ts";
 import { admitPush, admitPushByToken } from "../webhooks/admit-push.ts";
-import { type Caller, checkVerb } from "./authenticate.ts";
+import { askerOf, type Caller, checkVerb } from "./authenticate.ts";
 import { type Call, type Handler, type IdempotencyClaim, type Reply, callerOf } from "./call.ts";
 import { parseInput, problemOf, problemResponse } from "./input-problems.ts";
 import { checkContentType, checkLength, cleanText, decodeBody, parseBody } from "./request-body.ts";
+import { askingAs } from "../../engine/asking.ts";
 import { tokenEnded } from "../../engine/claim-queue.ts";
 import type { Engine } from "../../engine/engine.ts";
 import type { ServerContext } from "../start-server.ts";
@@ -57,7 +58,8 @@ export function serveOperation<Name extends OperationName>(
       ({ engine } = admitted);
       const lasting = lastingCall(server, context, caller, place);
       const call = { name, server, engine, caller, correlationId, ...input, ...lasting };
-      const reply = await answering(call as unknown as Call<OperationName>);
+      const asker = operation.verb === "work" ? null : askerOf(caller);
+      const reply = await askingAs(asker, () => answering(call as unknown as Call<OperationName>));
       response = reply instanceof Response ? reply : responseOf(reply, operation, correlationId);
     } catch (error) {
       response = refusal(server, engine, error, correlationId, context.req.raw.signal);
@@ -113,7 +115,11 @@ async function admit(
     const input = { ...readTarget(context, operation), bytes, body: undefined, idempotency: null };
     const { sensor_id: sensor } = input.params as { sensor_id: string };
     const { key } = input.query as { key?: string };
-    return { input, ...(known ?? (await admitPush(server, { sensor, key, bytes, header }))) };
+    return {
+      input,
+      ...(known ??
+        (await askingAs(askerOf(NOBODY), () => admitPush(server, { sensor, key, bytes, header })))),
+    };
   }
   const caller = operation.verb === null ? NOBODY : await callerOf(server, header);
   if (operation.verb !== null) checkVerb(caller, operation.verb);

@@ -2,6 +2,7 @@ import type pg from "pg";
 import { PawlError } from "../../kernel/errors.ts";
 import { GENESIS_HASH } from "../../work/envelope.ts";
 import type { Instant } from "../../kernel/instant.ts";
+import { ReadTurns } from "../read-turns.ts";
 import { AppendListeners, Mutex } from "../store-lists.ts";
 import { decodeNotes } from "../ledger-head.ts";
 import type {
@@ -71,6 +72,10 @@ select current_setting('fsync'), current_setting('full_page_writes'),
 /** How often settings that make writes durable, and what is believed of tables, are looked at. */
 const LOOK_AROUND_MS = 5_000;
 
+/** Reads of those who ask at a time, of all and of one of them; the other connections are for all else. */
+const TURNS = 6;
+const TURNS_EACH = 4;
+
 /** How to open a store on a PostgreSQL server. */
 export type PostgresOptions = {
   url: string;
@@ -137,6 +142,7 @@ class PostgresStore implements Store {
   #unsafe: string | null;
   #lookDueMs = 0;
   readonly #pool: pg.Pool;
+  readonly #readTurns = new ReadTurns(TURNS, TURNS_EACH);
   readonly #time: StoreTime;
   readonly #listeners = new AppendListeners();
   readonly #listener: AppendListener;
@@ -193,7 +199,16 @@ class PostgresStore implements Store {
     );
   }
 
-  read<Result>(ws: WorkspaceId, body: (reader: Reader) => Promise<Result>): Promise<Result> {
+  read<Result>(
+    ws: WorkspaceId,
+    body: (reader: Reader) => Promise<Result>,
+    asker: string | null = null,
+  ): Promise<Result> {
+    if (asker === null) return this.#read(ws, body);
+    return this.#readTurns.run(asker, () => this.#read(ws, body));
+  }
+
+  #read<Result>(ws: WorkspaceId, body: (reader: Reader) => Promise<Result>): Promise<Result> {
     return withConnection(this.#pool, async (connection) => {
       // The snapshot is taken by the first look, which goes out together with the beginning.
       const [, head] = await Promise.all([
@@ -363,6 +378,7 @@ class PostgresStore implements Store {
   }
 
   async #close(): Promise<void> {
+    await this.#readTurns.ended();
     await this.#listener.close();
     await Promise.all([...this.#mutexes.values()].map((mutex) => mutex.run(async () => undefined)));
     await this.#pool.end();

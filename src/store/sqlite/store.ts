@@ -28,6 +28,7 @@ import type {
   Workspace,
   WorkspaceId,
 } from "../store.ts";
+import { ReadTurns } from "../read-turns.ts";
 import { Checkpointer } from "./checkpointer.ts";
 import { Connection, unwritable } from "./connection.ts";
 import * as logRows from "./log-rows.ts";
@@ -95,6 +96,10 @@ function makeParent(path: string, warn: SqliteOptions["warn"]): void {
   }
 }
 
+/** Reads of those who ask at a time, of all and of one of them; there is a reader more for the engine. */
+const TURNS = 3;
+const TURNS_EACH = 2;
+
 type SideWrite = { write: () => void; succeed: () => void; fail: (error: unknown) => void };
 
 /**
@@ -107,6 +112,7 @@ class SqliteStore implements Store {
   readonly #connection: Connection;
   readonly #writer: SqliteWriter;
   readonly #readers: ReaderPool | null;
+  readonly #readTurns = new ReadTurns(TURNS, TURNS_EACH);
   readonly #checkpointer: Checkpointer | null;
   readonly #time: StoreTime;
   readonly #mutex = new Mutex();
@@ -164,7 +170,16 @@ class SqliteStore implements Store {
     });
   }
 
-  read<Result>(ws: WorkspaceId, body: (reader: Reader) => Promise<Result>): Promise<Result> {
+  read<Result>(
+    ws: WorkspaceId,
+    body: (reader: Reader) => Promise<Result>,
+    asker: string | null = null,
+  ): Promise<Result> {
+    if (asker === null) return this.#read(ws, body);
+    return this.#readTurns.run(asker, () => this.#read(ws, body));
+  }
+
+  #read<Result>(ws: WorkspaceId, body: (reader: Reader) => Promise<Result>): Promise<Result> {
     const readers = this.#readers;
     const look = (connection: Connection): Promise<Result> => {
       const reader = new SqliteReader(connection, ws);
@@ -336,6 +351,7 @@ class SqliteStore implements Store {
   }
 
   async #close(): Promise<void> {
+    await this.#readTurns.ended();
     await this.#mutex.run(async () => {
       await this.#checkpointer?.close();
       await this.#readers?.close();
