@@ -30,6 +30,7 @@ test("ends when nobody has or wants a turn", async () => {
   const { readTurns, began, ask, end } = world(1, 1);
   await readTurns.ended();
   const asked = [ask("a"), ask("b")];
+  await expect.poll(() => began).toEqual(["a"]);
   let hasEnded = false;
   const ended = readTurns.ended().then(() => (hasEnded = true));
   end();
