@@ -115,7 +115,7 @@ describe.each(pages.filter(({ page }) => blocksOf(readSource(page)).length > 0))
     test("has commands that work and print what it shows", async () => {
       const printed = await runBlocks(folder, await placed(blocks), RUN_MS_MAX);
       expect(printed.join("").match(/<<failed: .*>>/g) ?? [], printed.join("")).toEqual([]);
-      expect(printed).toHaveLength(blocks.length + 2);
+      expect(printed, printed.join("")).toHaveLength(blocks.length + 2);
       for (const [index, { output }] of blocks.entries()) {
         const lines = (printed[index + 1] ?? "").split("\n").map(alike);
         const wanted = (output ?? "").split("\n").filter((line) => line !== "");

@@ -54,7 +54,7 @@ describe("docs/guide/other-languages.md", () => {
 
   test("has commands that all work, in the order they stand there", () => {
     expect(printed.join("").match(/<<failed: .*>>/g) ?? [], printed.join("")).toEqual([]);
-    expect(printed).toHaveLength(blocks.length + 2);
+    expect(printed, printed.join("")).toHaveLength(blocks.length + 2);
   });
 
   test("shows what the commands print", () => {

@@ -292,7 +292,7 @@ describe("examples/python-worker/README.md", () => {
 
   test("has commands that all work, in the order they stand there", () => {
     expect(printed.join("").match(/<<failed: .*>>/g) ?? [], printed.join("")).toEqual([]);
-    expect(printed).toHaveLength(blocks.length + 2);
+    expect(printed, printed.join("")).toHaveLength(blocks.length + 2);
   });
 
   test("shows what the commands print", () => {
