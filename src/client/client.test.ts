@@ -1,5 +1,10 @@
+import { once } from "node:events";
+import { createServer } from "node:http";
+import type { AddressInfo } from "node:net";
+import { setFlagsFromString } from "node:v8";
+import { runInNewContext } from "node:vm";
 import fc from "fast-check";
-import { describe, expect, test } from "vitest";
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { type ServerSentEvent, serverSentEvents, createClient, type Fetch } from "./client.ts";
 import { PawlError } from "../kernel/errors.ts";
 
@@ -155,5 +160,58 @@ describe("a client", () => {
 
   test("refuses an address that is no URL", () => {
     expect(() => createClient({ url: "localhost:7290" })).toThrow("must be a URL");
+  });
+});
+
+describe("a stream of a server", () => {
+  setFlagsFromString("--expose-gc");
+  const collectGarbage = runInNewContext("gc") as () => void;
+  let isOpen = false;
+  const server = createServer((_request, response) => {
+    isOpen = true;
+    response.once("close", () => (isOpen = false));
+    response.writeHead(200, { "content-type": "text/event-stream" });
+    response.write('id: 1\nevent: E\ndata: {"pos":1}\n\n');
+  });
+
+  beforeAll(async () => {
+    server.listen(0, "127.0.0.1");
+    await once(server, "listening");
+  });
+  afterAll(() => {
+    server.closeAllConnections();
+    server.close();
+  });
+
+  const open = (signal?: AbortSignal) => {
+    const { port } = server.address() as AddressInfo;
+    return createClient({ url: `http://127.0.0.1:${port}` }).follow({ signal });
+  };
+  const collectAll = async (): Promise<void> => {
+    for (let round = 0; round < 3; round++) {
+      collectGarbage();
+      await new Promise((resolve) => setTimeout(resolve, 10));
+    }
+  };
+
+  test("ends when nobody reads on, whatever garbage was collected meanwhile", async () => {
+    for await (const { pos } of open()) {
+      expect([pos, isOpen]).toEqual([1, true]);
+      await collectAll();
+      break;
+    }
+    await expect.poll(() => isOpen).toBe(false);
+  });
+
+  test("ends by its signal while it is quiet, whatever garbage was collected meanwhile", async () => {
+    const stop = new AbortController();
+    const events = open(stop.signal);
+    await events.next();
+    const next = events.next();
+    await collectAll();
+    expect(isOpen).toBe(true);
+    stop.abort();
+    expect(await next).toMatchObject({ done: true });
+    await expect.poll(() => isOpen).toBe(false);
   });
 });

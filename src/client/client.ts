@@ -11,26 +11,41 @@ export type ServerSentEvent = { id: string | null; event: string; data: string }
 
 /**
  * The messages of a stream in order; comments, which only keep it open, are left out. Holds the stream
- * from the start: Node ends the body of an answer that nobody reads or refers to any more.
+ * from the start: Node ends the body of an answer that nobody reads or refers to any more. Ends it when
+ * nobody wants more of it, or the signal says so: that of the request may have been forgotten by then, as
+ * Node keeps no hold of it.
  */
 export function serverSentEvents(
   body: ReadableStream<Uint8Array>,
+  signal?: AbortSignal,
 ): AsyncGenerator<ServerSentEvent> {
-  return messagesOf(body.values());
+  return messagesOf(body.getReader(), signal);
 }
 
-async function* messagesOf(body: AsyncIterable<Uint8Array>): AsyncGenerator<ServerSentEvent> {
+async function* messagesOf(
+  reader: ReadableStreamDefaultReader<Uint8Array>,
+  signal: AbortSignal | undefined,
+): AsyncGenerator<ServerSentEvent> {
+  const end = (): Promise<void> => reader.cancel().catch(() => undefined);
+  signal?.addEventListener("abort", end, { once: true });
   const decoder = new TextDecoder();
   let text = "";
-  for await (const bytes of body) {
-    text += decoder.decode(bytes, { stream: true });
-    let end = text.indexOf("\n\n");
-    while (end >= 0) {
-      const message = parseMessage(text.slice(0, end));
-      text = text.slice(end + 2);
-      if (message !== null) yield message;
-      end = text.indexOf("\n\n");
+  try {
+    while (signal?.aborted !== true) {
+      const { done, value } = await reader.read();
+      if (done) return;
+      text += decoder.decode(value, { stream: true });
+      let stop = text.indexOf("\n\n");
+      while (stop >= 0) {
+        const message = parseMessage(text.slice(0, stop));
+        text = text.slice(stop + 2);
+        if (message !== null) yield message;
+        stop = text.indexOf("\n\n");
+      }
     }
+  } finally {
+    signal?.removeEventListener("abort", end);
+    await end();
   }
 }
 
@@ -217,7 +232,7 @@ export function createClient(options: ClientOptions): Client {
       const query = { after, types: types?.join(","), entity, follow: "true" };
       const response = await open("listEvents", { query, signal }, "text/event-stream");
       if (!response.ok || response.body === null) await readAnswer(url, response);
-      for await (const { data } of untilLost(response)) {
+      for await (const { data } of untilLost(response, signal)) {
         const event = JSON.parse(data) as EventDocument;
         after = event.pos;
         yield event;
@@ -239,18 +254,17 @@ export function createClient(options: ClientOptions): Client {
 }
 
 /** The messages of a stream until its connection is lost, which is no error: it is taken up again. */
-async function* untilLost(response: Response) {
+async function* untilLost(response: Response, signal: AbortSignal | undefined) {
   if (response.body === null) return;
-  const messages = serverSentEvents(response.body);
-  while (true) {
-    let next: Awaited<ReturnType<typeof messages.next>>;
-    try {
-      next = await messages.next();
-    } catch {
-      return;
+  const messages = serverSentEvents(response.body, signal);
+  try {
+    while (true) {
+      const next = await messages.next().catch(() => null);
+      if (next === null || next.done === true) return;
+      yield next.value;
     }
-    if (next.done === true) return;
-    yield next.value;
+  } finally {
+    await messages.return(undefined);
   }
 }
 
