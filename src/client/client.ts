@@ -26,12 +26,14 @@ async function* messagesOf(
   reader: ReadableStreamDefaultReader<Uint8Array>,
   signal: AbortSignal | undefined,
 ): AsyncGenerator<ServerSentEvent> {
-  const end = (): Promise<void> => reader.cancel().catch(() => undefined);
+  const cancel = (): Promise<void> => reader.cancel().catch(() => undefined);
+  const end = (): void => void cancel();
   signal?.addEventListener("abort", end, { once: true });
+  if (signal?.aborted === true) end();
   const decoder = new TextDecoder();
   let text = "";
   try {
-    while (signal?.aborted !== true) {
+    while (true) {
       const { done, value } = await reader.read();
       if (done) return;
       text += decoder.decode(value, { stream: true });
@@ -45,7 +47,7 @@ async function* messagesOf(
     }
   } finally {
     signal?.removeEventListener("abort", end);
-    await end();
+    await cancel();
   }
 }
 

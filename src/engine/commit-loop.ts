@@ -12,7 +12,7 @@ import {
   type DecisionCause,
   loadMissing,
 } from "./commit.ts";
-import { readInTurn } from "./asking.ts";
+import { askingAs, readInTurn } from "./asking.ts";
 import type { Environment } from "./config.ts";
 import { type Decide, type Context, DECISION_ROOM } from "../work/decision.ts";
 import type { Json } from "../kernel/canonical.ts";
@@ -120,7 +120,8 @@ export class CommitLoop {
   wake(): void {
     if (this.#looping) return;
     this.#looping = true;
-    this.#environment.defer(() => void this.#loop());
+    // Commits are for all, and read in nobody's name.
+    askingAs(null, () => this.#environment.defer(() => void this.#loop()));
   }
 
   /** Takes no further jobs. */

@@ -2,6 +2,7 @@ import { afterEach, beforeEach, expect, test, vi } from "vitest";
 import { SensorServer } from "../../test/sensor-server.ts";
 import { SqliteReader } from "../store/sqlite/reader.ts";
 import { requestRun } from "../work/run/request.ts";
+import { askingAs } from "./asking.ts";
 import { LEASE_MS } from "./config.ts";
 
 let server: SensorServer;
@@ -49,4 +50,15 @@ test("finds a lease that ran out after it was renewed, although nothing was reco
 
   await server.pass(4_000);
   expect(await types()).toContain("TaskLeaseExpired");
+});
+
+test("I109: what somebody sets going reads in nobody's name", async () => {
+  const read = vi.spyOn(server.store, "read");
+  await askingAs("ann", async () => {
+    await server.publish({ asset_key: "b" });
+    await server.submit(requestRun({ request_id: "r", assets: ["b"] }));
+  });
+  await server.pass(31_000);
+  expect(read.mock.calls.length).toBeGreaterThan(0);
+  expect(read.mock.calls.filter(([, , asker]) => typeof asker === "string")).toEqual([]);
 });

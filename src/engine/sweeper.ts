@@ -1,3 +1,4 @@
+import { askingAs } from "./asking.ts";
 import { type AssetPlace, expireLeases, expireUncovered } from "../work/run/expire-leases.ts";
 import { addMs, type Instant, msBetween } from "../kernel/instant.ts";
 import type { Context } from "../work/decision.ts";
@@ -369,7 +370,8 @@ export class SerialLoop {
   async #makeAll(): Promise<void> {
     do {
       this.#isDue = false;
-      await this.#step();
+      // Whoever asked for it: it is done for all, and reads in nobody's name.
+      await askingAs(null, this.#step);
     } while (this.#isDue && !this.#stopped);
   }
 
@@ -377,7 +379,8 @@ export class SerialLoop {
     while (this.#isDue && !this.#stopped) {
       this.#isDue = false;
       try {
-        await this.#step();
+        // Whoever asked for it: it is done for all, and reads in nobody's name.
+        await askingAs(null, this.#step);
       } catch (error) {
         if (this.#stopped) return;
         this.#failed(reasonOf(error));
