@@ -41,16 +41,6 @@ export function readTurnCases({ durable, store, ws }: Suite): void {
     },
   );
 
-  test("I109: those who ask go round, however many one of them asks for", async () => {
-    const began: string[] = [];
-    const now = Promise.resolve();
-    const many = ask("a", began, now);
-    const few = ask("b", began, now, 1);
-    await Promise.all([...few, ...many]);
-    expect(began.indexOf("b")).toBeLessThan(10);
-    expect(began).toHaveLength(READS + 1);
-  });
-
   test("I109: a read that fails gives its turn to the next", async () => {
     const failing = Array.from({ length: READS }, () =>
       store().read(ws(), () => Promise.reject(new Error("out of the blue")), "a"),
