@@ -26,8 +26,8 @@ async function* messagesOf(
   reader: ReadableStreamDefaultReader<Uint8Array>,
   signal: AbortSignal | undefined,
 ): AsyncGenerator<ServerSentEvent> {
-  const cancel = (): Promise<void> => reader.cancel().catch(() => undefined);
-  const end = (): void => void cancel();
+  // Not waited for: whoever makes the stream may take its time to end it.
+  const end = (): void => void reader.cancel().catch(() => undefined);
   signal?.addEventListener("abort", end, { once: true });
   if (signal?.aborted === true) end();
   const decoder = new TextDecoder();
@@ -47,7 +47,7 @@ async function* messagesOf(
     }
   } finally {
     signal?.removeEventListener("abort", end);
-    await cancel();
+    end();
   }
 }
 
